@@ -59,40 +59,31 @@ def node(addresses: Addresses, own: NodePlan, others: tuple[NodePlan, ...]) -> N
 
 def isolate(nodes: list[NodePlan]) -> None:
     """Exactly these nodes, and no others, are cut off from the API server in both directions."""
-    rules = [f"table inet {ISOLATION_TABLE}", f"delete table inet {ISOLATION_TABLE}"]
+    chains = []
     if nodes:
-        ip, ranges = (
-            of_packets(nodes[0].address),
-            ", ".join(part for cut in nodes for part in (cut.address, cut.pod_cidr)),
-        )
-        rules.append(
-            f"table inet {ISOLATION_TABLE} {{\n"
-            f" chain input {{ type filter hook input priority 0; {ip} saddr {{ {ranges} }} tcp dport 6443 drop; }}\n"
-            f" chain output {{ type filter hook output priority 0; {ip} daddr {{ {ranges} }} drop; }}\n"
-            "}"
-        )
-    _run(["nft", "-f", "-"], "\n".join(rules))
+        ip = of_packets(nodes[0].address)
+        ranges = ", ".join(part for cut in nodes for part in (cut.address, cut.pod_cidr))
+        chains = [
+            f"chain input {{ type filter hook input priority 0; {ip} saddr {{ {ranges} }} tcp dport 6443 drop; }}",
+            f"chain output {{ type filter hook output priority 0; {ip} daddr {{ {ranges} }} drop; }}",
+        ]
+    _replace_table(f"inet {ISOLATION_TABLE}", *chains)
 
 
 def divert_api(addresses: Addresses, to_port: int | None) -> None:
     """Leads connections of pods to the API server to another port of it; None: to the real one."""
     ip = of_packets(addresses.pods)
-    rules = [f"table {ip} {DIVERSION_TABLE}", f"delete table {ip} {DIVERSION_TABLE}"]
-    if to_port is not None:
-        rule = f"{ip} saddr {addresses.pods} tcp dport 6443 redirect to :{to_port}"
-        chain = f"chain prerouting {{ type nat hook prerouting priority dstnat; {rule}; }}"
-        rules.append(f"table {ip} {DIVERSION_TABLE} {{\n{chain}\n}}")
-    _run(["nft", "-f", "-"], "\n".join(rules))
+    rule = f"{ip} saddr {addresses.pods} tcp dport 6443 redirect to :{to_port}"
+    chain = f"chain prerouting {{ type nat hook prerouting priority dstnat; {rule}; }}"
+    _replace_table(f"{ip} {DIVERSION_TABLE}", *([] if to_port is None else [chain]))
 
 
 def hold_api(address: str, *, held: bool) -> None:
     """New connections to the API server wait, because their first packet is dropped. 127.0.0.1 is exempt."""
     ip = of_packets(address)
-    rules = [f"table {ip} {HOLD_TABLE}", f"delete table {ip} {HOLD_TABLE}"]
-    if held:
-        rule = f"{ip} daddr {address} tcp dport 6443 tcp flags & (syn | ack) == syn drop"
-        rules.append(f"table {ip} {HOLD_TABLE} {{\nchain input {{ type filter hook input priority 0; {rule}; }}\n}}")
-    _run(["nft", "-f", "-"], "\n".join(rules))
+    rule = f"{ip} daddr {address} tcp dport 6443 tcp flags & (syn | ack) == syn drop"
+    chain = f"chain input {{ type filter hook input priority 0; {rule}; }}"
+    _replace_table(f"{ip} {HOLD_TABLE}", *([chain] if held else []))
 
 
 def _address(addresses: Addresses, own: str, device: str) -> str:
@@ -106,6 +97,14 @@ def _forward(addresses: Addresses) -> None:
 
 def _ip(*lines: str) -> None:
     _run(["ip", "-batch", "-"], "\n".join(lines))
+
+
+def _replace_table(table: str, *chains: str) -> None:
+    """`table`: its family and name. Without chains there is none afterwards."""
+    rules = [f"table {table}", f"delete table {table}"]
+    if chains:
+        rules += [f"table {table} {{", *chains, "}"]
+    _run(["nft", "-f", "-"], "\n".join(rules))
 
 
 def _run(command: list[str], script: str) -> None:

@@ -24,7 +24,7 @@ def main() -> int:
         return 2
     logging.basicConfig(
         filename=settings.log_file,
-        level=logging.DEBUG if settings.verbose else logging.INFO,
+        level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     proto.load(build.stubs_path())

@@ -65,8 +65,8 @@ def test_exactly_the_nodes_that_are_named_are_cut_off(scripts: Scripts) -> None:
         (
             NFT,
             f"{cleared}\ntable inet cotenant-faults {{\n"
-            f" chain input {{ type filter hook input priority 0; ip saddr {{ {ranges} }} tcp dport 6443 drop; }}\n"
-            f" chain output {{ type filter hook output priority 0; ip daddr {{ {ranges} }} drop; }}\n}}",
+            f"chain input {{ type filter hook input priority 0; ip saddr {{ {ranges} }} tcp dport 6443 drop; }}\n"
+            f"chain output {{ type filter hook output priority 0; ip daddr {{ {ranges} }} drop; }}\n}}",
         ),
         (NFT, cleared),
     ]

@@ -54,10 +54,7 @@ class Containers:
                 container.watcher = asyncio.create_task(self._watch(container))
 
     def find(self, name: str) -> Container | None:
-        if name in self.all:
-            return self.all[name]
-        found = [container for key, container in self.all.items() if name and key.startswith(name)]
-        return found[0] if len(found) == 1 else None
+        return disk_records.find(self.all, name)
 
     def of(self, sandbox: Sandbox) -> list[Container]:
         return [container for container in self.all.values() if container.sandbox_id == sandbox.id]

@@ -9,9 +9,11 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def new_id() -> str:
@@ -51,6 +53,14 @@ def each(folder: Path, message: Callable[[], Any]) -> Iterator[tuple[Path, Any, 
         config = message()
         config.ParseFromString((entry / "config.pb").read_bytes())
         yield entry, config, meta
+
+
+def find(records: Mapping[str, T], name: str) -> T | None:
+    """The record with this id, or with an unambiguous beginning of it."""
+    if name in records:
+        return records[name]
+    found = [record for key, record in records.items() if name and key.startswith(name)]
+    return found[0] if len(found) == 1 else None
 
 
 def remove(folder: Path) -> None:

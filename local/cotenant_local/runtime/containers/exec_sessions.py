@@ -1,16 +1,13 @@
 """One more program in a running container: `ExecSync`, exec. It ends when its `ExecSession` is closed."""
 
 import asyncio
-import contextlib
-import fcntl
 import os
 import socket
-import struct
-import termios
 from typing import Any
 
 from cotenant_local.runtime.containers import disk_records
 from cotenant_local.runtime.containers.container import Container
+from cotenant_local.runtime.inside import io_loop
 from cotenant_local.runtime.shim import pipes
 from cotenant_local.runtime.shim.zygote_client import ZygoteClient, read_report, receive_descriptor
 
@@ -53,8 +50,7 @@ class ExecSession:
 
     def resize(self, rows: int, columns: int) -> None:
         if self.terminal >= 0:
-            with contextlib.suppress(OSError):
-                fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            io_loop.resize(self.terminal, rows, columns)
 
     def close(self) -> None:
         """Kills the program if it still runs."""

@@ -117,11 +117,7 @@ class Sandboxes:
         self.addresses = pod_network.PodAddressPool(config.pod_cidr, used)
 
     def find(self, name: str) -> Sandbox | None:
-        """Finds a sandbox by id or by an unambiguous beginning of it."""
-        if name in self.all:
-            return self.all[name]
-        found = [sandbox for key, sandbox in self.all.items() if name and key.startswith(name)]
-        return found[0] if len(found) == 1 else None
+        return disk_records.find(self.all, name)
 
     async def run(self, config: Any, handler: str) -> Sandbox:
         reject_unsupported(config)

@@ -29,7 +29,7 @@ class RuntimeService:
     @with_status_codes
     async def Version(self, request: Any) -> Any:  # noqa: N802 (the interface's names, in this class)
         return proto.pb.VersionResponse(
-            version="0.1.0", runtime_name=NAME, runtime_version=VERSION, runtime_api_version=API_VERSION
+            version=VERSION, runtime_name=NAME, runtime_version=VERSION, runtime_api_version=API_VERSION
         )
 
     @with_status_codes

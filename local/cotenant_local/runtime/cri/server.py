@@ -35,7 +35,7 @@ async def serve(config: RuntimeConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     node = NodeRuntime.open(config)
-    await node.streams.start(config.stream_address)
+    await node.streams.start()
     options = [("grpc.max_send_message_length", MESSAGE_BYTES), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
     server = grpc.aio.server(options=options)
     runtime = CombinedServicer(proto.rpc.RuntimeServiceServicer(), RuntimeService(node), StatsService(node))
@@ -50,7 +50,5 @@ async def serve(config: RuntimeConfig) -> None:
     log.info("serving %s on %s, pods in %s", config.node, config.socket, config.pod_cidr)
     await stop.wait()
     await server.stop(grace=1)
-    if config.stop_pods_on_exit:
-        await asyncio.gather(*(node.stop_sandbox(sandbox) for sandbox in node.sandboxes.all.values()))
     await node.streams.stop()
     node.zygote.stop()

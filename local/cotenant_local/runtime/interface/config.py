@@ -11,8 +11,8 @@ share the sandbox's network namespace; their ranges must not overlap. The runtim
 routes only.
 
 Readiness: the socket accepts connections. SIGTERM ends the runtime and leaves containers running (a restart finds them
-by `state_dir`); with `stop_pods_on_exit` it ends them first. The kubelet's settings that fit: `podLogsDir` inside the
-sandbox, `cgroupDriver: cgroupfs`, `containerRuntimeEndpoint: unix://<socket>`.
+by `state_dir`). The kubelet's settings that fit: `podLogsDir` inside the sandbox, `cgroupDriver: cgroupfs`,
+`containerRuntimeEndpoint: unix://<socket>`.
 """
 
 import ipaddress
@@ -45,8 +45,6 @@ class RuntimeConfig:
     """The runtime's own log; standard error when absent."""
     mtu: int = 65520
     """Everything stays on this machine, so large frames are free."""
-    stream_address: str = "127.0.0.1"
-    """Exec, attach and port-forward are served here on a free port; the kubelet of the same sandbox connects."""
     cgroup_parent: str | None = None
     """Below what this node may make cgroups: v2 a delegated folder, "/sys/fs/cgroup/cotenant/n1"; v1 the path below
     each controller's folder, "/cotenant/n1". None: no rights; limits are not enforced, and the log has a warning."""
@@ -58,8 +56,6 @@ class RuntimeConfig:
     is JSON and has everything inside."""
     dns_address: str = ""
     """The cluster's name server, where it is not a pod: policies that name pods `k8s-app: kube-dns` then mean it."""
-    stop_pods_on_exit: bool = False
-    verbose: bool = False
 
 
 PATHS = ("socket", "state_dir", "catalogue", "log_file", "gpu_driver", "policy_kubeconfig")

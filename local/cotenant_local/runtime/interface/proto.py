@@ -6,7 +6,6 @@ The process that serves or tests the runtime puts the folder of the stubs on `sy
 import importlib
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 pb: Any = None
@@ -18,8 +17,4 @@ def load(folder: Path) -> None:
     global pb, rpc
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    pb, rpc = _module("cotenant_cri.api_pb2"), _module("cotenant_cri.api_pb2_grpc")
-
-
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(name)
+    pb, rpc = map(importlib.import_module, ("cotenant_cri.api_pb2", "cotenant_cri.api_pb2_grpc"))

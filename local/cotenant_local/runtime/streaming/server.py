@@ -30,9 +30,10 @@ class StreamServer:
         self.server: asyncio.Server | None = None
         self.sessions: set[asyncio.Task[None]] = set()
 
-    async def start(self, address: str) -> None:
+    async def start(self) -> None:
+        """Serves on a free port: the kubelet of the same sandbox connects."""
         loop = asyncio.get_running_loop()
-        self.server = await loop.create_server(lambda: UpgradeProtocol(self._websocket, self._begin), address, 0)
+        self.server = await loop.create_server(lambda: UpgradeProtocol(self._websocket, self._begin), "127.0.0.1", 0)
         host, port = self.server.sockets[0].getsockname()[:2]
         self.base = f"http://{host}:{port}"
 
