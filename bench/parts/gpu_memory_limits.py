@@ -99,5 +99,5 @@ def hard_limit_mib(uuid: str, cgroup: str) -> int | None:
 
     source = NvmlSource()
     source.inventory()
-    found = source.memory_limit(AskedLimit("bench", uuid, 0, cgroup))
+    found = source.memory_limit(AskedLimit("bench", uuid, cgroup))
     return None if found is None else found.hard_mib

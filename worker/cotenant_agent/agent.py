@@ -224,8 +224,8 @@ class Agent:
         annotations = answer["metadata"].get("annotations") or {}
         slow = slow_gpus(annotations)
         self._observer.set_slow_gpus(slow)
-        if self.resets.take_up(annotations, now):
-            self._remove_reset_annotation()
+        if self.resets.take_up(annotations, now) and self._remove_annotations(ANNOTATION_RESET):
+            self.resets.forget()
         self._drain_as_asked(annotations, now)
         requested = annotations.get(ANNOTATION_UNCORDON)
         if requested is None:
@@ -237,13 +237,8 @@ class Agent:
         )
         self._observer.uncordon(chosen & known)
         self._observer.set_slow_gpus({uuid: text for uuid, text in slow.items() if uuid not in chosen})
-        try:
-            for key in sorted(f"{what}/{uuid}" for what in NOTES_OF_SLOW_GPUS for uuid in chosen):
-                if key in annotations:
-                    self._cluster.remove_annotation(key)
-            self._cluster.remove_annotation(ANNOTATION_UNCORDON)
-        except UNREACHABLE as error:
-            self._failed("the annotation cannot be removed", error)
+        notes = sorted(f"{what}/{uuid}" for what in NOTES_OF_SLOW_GPUS for uuid in chosen)
+        self._remove_annotations(*(key for key in notes if key in annotations), ANNOTATION_UNCORDON)
 
     def _drain_as_asked(self, annotations: Mapping[str, str], now: float) -> None:
         """Drain before anything is uncordoned. If a GPU is named in both annotations, it is released."""
@@ -252,17 +247,17 @@ class Agent:
         reasons = read_drains(text)
         self._observer.drain(reasons, now)
         log.warning("taken out by hand: %s", ", ".join(sorted(reasons)) or "nothing, the annotation cannot be read")
-        try:
-            self._cluster.remove_annotation(ANNOTATION_DRAIN)
-        except UNREACHABLE as error:
-            self._failed("the annotation cannot be removed", error)
+        self._remove_annotations(ANNOTATION_DRAIN)
 
-    def _remove_reset_annotation(self) -> None:
+    def _remove_annotations(self, *keys: str) -> bool:
+        """True once they are removed, in this order."""
         try:
-            self._cluster.remove_annotation(ANNOTATION_RESET)
-            self.resets.forget()
+            for key in keys:
+                self._cluster.remove_annotation(key)
         except UNREACHABLE as error:
             self._failed("the annotation cannot be removed", error)
+            return False
+        return True
 
     def _failed(self, what: str, error: BaseException) -> None:
         self.failures += 1

@@ -173,6 +173,6 @@ def test_a_description_lacks_what_the_program_does_not_say() -> None:
 def test_what_it_cannot_do_the_kubelets_devices_cannot_either(tmp_path: Path) -> None:
     source = World(tmp_path, 1).source
     (gpu,) = source.inventory().gpus
-    assert (source.can_read_limits(), source.memory_limit(AskedLimit("pod", gpu.uuid, 1, "/"))) == (False, None)
+    assert (source.can_read_limits(), source.memory_limit(AskedLimit("pod", gpu.uuid, "/"))) == (False, None)
     assert source.reset(gpu.uuid) == "devices of amd.com/gpu are reset by their maker's tools"
     assert source.wait_for_xid(0) is None

@@ -124,7 +124,7 @@ def test_what_the_kubelet_does_not_tell_is_not_pretended() -> None:
     assert (sample.used_mib, sample.utilization_percent, sample.processes) == (None, None, ())
     assert source.wait_for_xid(0) is None
     assert not source.can_read_limits()
-    assert source.memory_limit(AskedLimit("pod", sample.uuid, 1, "/")) is None
+    assert source.memory_limit(AskedLimit("pod", sample.uuid, "/")) is None
     assert source.reset(sample.uuid) == "devices of amd.com/gpu are reset by their maker's tools"
 
 

@@ -14,7 +14,7 @@ SHARE = 32_768
 POD = PodQuota(pod_uid="u", namespace="red", pod="train-1-0", quota_mib={"GPU-a": SHARE}, limit_mib=SHARE, container=ID)
 WHOLE = replace(POD, pod_uid="w", limit_mib=None)
 GRANTS = {"u": POD, "w": WHOLE}
-ASKED = AskedLimit("u", "GPU-a", SHARE, "/leaf")
+ASKED = AskedLimit("u", "GPU-a", "/leaf")
 GOOD = LimitReading(hard_mib=SHARE, used_mib=1000)
 UNKNOWN = DeviceLimit(pod_uid="u", gpu_uuid="GPU-a", wanted=SHARE)
 IN_FORCE = replace(UNKNOWN, state=LimitState.IN_FORCE, in_force=SHARE)

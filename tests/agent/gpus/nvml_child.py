@@ -22,7 +22,7 @@ def answer(source: NvmlSource, request: str) -> object:
         return [dataclasses.asdict(sample) for sample in source.samples()]
     if request.startswith("limit "):
         _, uuid, cgroup = request.split()
-        found = source.memory_limit(AskedLimit("pod", uuid, 0, cgroup))
+        found = source.memory_limit(AskedLimit("pod", uuid, cgroup))
         return [source.can_read_limits(), found and dataclasses.asdict(found)]
     if request.startswith("reset "):
         return source.reset(request.split()[1])

@@ -52,7 +52,7 @@ class ScriptedSource(GpuSource):
 
     def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
         self.mood()
-        return LimitReading(hard_mib=asked.wanted_mib)
+        return LimitReading(hard_mib=len(asked.cgroup))
 
     def reset(self, uuid: str) -> str:
         if uuid == "GPU-odd":
@@ -107,12 +107,12 @@ def test_looks_follow_one_another(world: tuple[ScriptedSource, threading.Event])
 
 def test_a_poll_has_the_limits_that_are_asked_for_by_then(world: tuple[ScriptedSource, threading.Event]) -> None:
     source, stop = world
-    asked = [AskedLimit("u", "GPU-a", mib, "/leaf") for mib in (1, 2)]
+    asked = [AskedLimit("u", "GPU-a", cgroup) for cgroup in ("/a", "/ab")]
     sampler = GpuSampler(source, stop, Failures(), every_s=0.001, asked=lambda: asked)
     sampler.start()
     wait_until(lambda: sampler.latest, "a first look")
     assert sampler.latest is not None
-    assert sampler.latest.limits == tuple((one, LimitReading(hard_mib=one.wanted_mib)) for one in asked)
+    assert sampler.latest.limits == tuple((one, LimitReading(hard_mib=len(one.cgroup))) for one in asked)
 
 
 def test_a_call_that_hangs_leaves_the_last_look_as_it_was(world: tuple[ScriptedSource, threading.Event]) -> None:

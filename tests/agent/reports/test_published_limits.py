@@ -14,7 +14,7 @@ from cotenant_agent.reports.node_view import NodeObserver
 from tests.agent.reports.observed import GRANTS, NOW, busy, make_observer
 
 PODS = PodsOnNode(grants={"pod-1": replace(GRANTS["pod-1"], limit_mib=1000, container="a1" * 32)})
-ASKED = AskedLimit("pod-1", "GPU-a", 1000, "/leaf")
+ASKED = AskedLimit("pod-1", "GPU-a", "/leaf")
 GOOD, NONE = LimitReading(hard_mib=1000, used_mib=10), LimitReading()
 DISAGREES = "ReadBack: pod red/a-1-0 on GPU-a: a limit of 1000 MiB was asked for, and there is none"
 

@@ -66,7 +66,7 @@ def asked(grants: Iterable[PodQuota], leaf: Callable[[str], Path | None]) -> tup
     for grant in grants:
         if grant.limit_mib is None or not grant.container or (path := leaf(grant.container)) is None:
             continue
-        found += [AskedLimit(grant.pod_uid, uuid, grant.limit_mib, str(path)) for uuid in sorted(grant.quota_mib)]
+        found += [AskedLimit(grant.pod_uid, uuid, str(path)) for uuid in sorted(grant.quota_mib)]
     return tuple(found)
 
 
@@ -77,8 +77,8 @@ def evaluate(before: LimitsOfNode, grants: Mapping[str, PodQuota], readings: Rea
     limits: list[DeviceLimit] = []
     doubts, unread = dict[PodGpu, int](), dict[PodGpu, int]()
     wrong, verified = before.disagreement, before.verified
-    for on_gpu, grant in _with_limits(grants):
-        limit = known.get(on_gpu, DeviceLimit(pod_uid=grant.pod_uid, gpu_uuid=on_gpu.gpu_uuid, wanted=_asked(grant)))
+    for on_gpu, grant, wanted in _with_limits(grants):
+        limit = known.get(on_gpu, DeviceLimit(pod_uid=grant.pod_uid, gpu_uuid=on_gpu.gpu_uuid, wanted=wanted))
         if on_gpu in read:
             found = read[on_gpu]
             problem = _disagreement(found, limit.wanted) if found is not None else ""
@@ -96,16 +96,12 @@ def evaluate(before: LimitsOfNode, grants: Mapping[str, PodQuota], readings: Rea
     return LimitsOfNode(tuple(limits), doubts, unread, verified and not wrong and not lost, wrong)
 
 
-def _with_limits(grants: Mapping[str, PodQuota]) -> Iterable[tuple[PodGpu, PodQuota]]:
-    """Every GPU of the pods that ask for a limit, sorted."""
+def _with_limits(grants: Mapping[str, PodQuota]) -> Iterable[tuple[PodGpu, PodQuota, int]]:
+    """Every GPU of the pods that ask for a limit, with that limit, sorted."""
     for grant in sorted(grants.values(), key=lambda one: one.pod_uid):
         if grant.limit_mib is not None:
             for uuid in sorted(grant.quota_mib):
-                yield PodGpu(grant.pod_uid, uuid), grant
-
-
-def _asked(grant: PodQuota) -> int:
-    return grant.limit_mib or 0
+                yield PodGpu(grant.pod_uid, uuid), grant, grant.limit_mib
 
 
 def _with_reading(limit: DeviceLimit, found: LimitReading | None) -> DeviceLimit:

@@ -114,7 +114,6 @@ class AskedLimit:
 
     pod_uid: str
     gpu_uuid: str
-    wanted_mib: int
     cgroup: str
     """Directory of its container below `/sys/fs/cgroup`, as this process sees it."""
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from cotenant_agent.gpus import health
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.drains import drained
 from cotenant_agent.gpus.gpu_resets import GpuResets
-from cotenant_agent.gpus.readings import GpuInventory, GpuSample, XidEvent
+from cotenant_agent.gpus.readings import GpuInventory, GpuProcess, GpuSample, XidEvent
 
 NOT_OFFERED: Final = (
     "GPUs are not offered by DRA: agent.dra.enabled of the chart is off, or the cluster has no resource.k8s.io/v1"
@@ -217,37 +217,39 @@ def without(sample: GpuSample, pids: Collection[int]) -> GpuSample:
     return replace(sample, processes=tuple(one for one in sample.processes if one.pid not in pids))
 
 
+def living(
+    samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwner]
+) -> Iterator[tuple[quota.PodGpu, GpuProcess]]:
+    """The processes on GPUs, each with its pod; an empty uid means outside pods. Those that have ended are left out."""
+    for sample in samples:
+        for process in sample.processes:
+            if (found := owner(process.pid)).kind is not OwnerKind.GONE:
+                yield quota.PodGpu(found.pod_uid, sample.uuid), process
+
+
 def occupants_of(sample: GpuSample, owner: Callable[[int], ProcessOwner]) -> compute_limits.GpuOccupants:
-    """Processes on one GPU, by uid of the pod, without those that have ended."""
+    """Processes on one GPU, by uid of the pod."""
     found: dict[str, set[int]] = {}
-    for process in sample.processes:
-        of = owner(process.pid)
-        if of.kind is not OwnerKind.GONE:
-            found.setdefault(of.pod_uid, set()).add(process.pid)
+    for on_gpu, process in living([sample], owner):
+        found.setdefault(on_gpu.pod_uid, set()).add(process.pid)
     pids = {uid: frozenset(pids) for uid, pids in found.items()}
     return compute_limits.GpuOccupants(exclusive=sample.exclusive, pids_by_pod=pids)
 
 
 def usage_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwner]) -> dict[quota.PodGpu, int]:
-    """GPU → pod → MiB of its processes; an empty uid means outside pods. Processes that have ended are left out."""
-    total: dict[quota.PodGpu, int] = {}
-    for sample in samples:
-        for process in sample.processes:
-            found = owner(process.pid)
-            if found.kind is not OwnerKind.GONE:
-                on_gpu = quota.PodGpu(found.pod_uid, sample.uuid)
-                total[on_gpu] = total.get(on_gpu, 0) + (process.memory_mib or 0)
+    """MiB of the processes of each pod on each GPU."""
+    total: Counter[quota.PodGpu] = Counter()
+    for on_gpu, process in living(samples, owner):
+        total[on_gpu] += process.memory_mib or 0
     return total
 
 
 def sm_percent_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwner]) -> dict[quota.PodGpu, int]:
     """Sums over the processes of each pod, without processes for which the driver shows nothing."""
-    total: dict[quota.PodGpu, int] = {}
-    for sample in samples:
-        for process in sample.processes:
-            if process.sm_percent is not None and (found := owner(process.pid)).kind is not OwnerKind.GONE:
-                on_gpu = quota.PodGpu(found.pod_uid, sample.uuid)
-                total[on_gpu] = min(100, total.get(on_gpu, 0) + process.sm_percent)
+    total: Counter[quota.PodGpu] = Counter()
+    for on_gpu, process in living(samples, owner):
+        if process.sm_percent is not None:
+            total[on_gpu] = min(100, total[on_gpu] + process.sm_percent)
     return total
 
 
