@@ -34,7 +34,6 @@ class Addresses:
         return self._at(self.lan, 10 + index)
 
     def node_pods(self, index: int) -> str:
-        """The range of the pods of one node."""
         return f"{self._at(self.pods, (index + 1) << (self.every_host - self.node_prefix))}/{self.node_prefix}"
 
     def _at(self, network: str, index: int) -> str:

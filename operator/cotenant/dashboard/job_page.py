@@ -24,8 +24,6 @@ LOG_LINES: Final = 200
 
 
 def job_page(namespace: str, name: str) -> Page:
-    """The page of one job."""
-
     def draw(viewer: Viewer, wish: Wish, _: float) -> Drawn:
         return _job(viewer, wish, (namespace, name))
 

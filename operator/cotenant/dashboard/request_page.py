@@ -23,8 +23,6 @@ MESSAGE_MAX: Final = 500
 
 
 def request_page(namespace: str, name: str) -> Page:
-    """The page of one request."""
-
     def draw(viewer: Viewer, _: Wish, __: float) -> Drawn:
         return _request(viewer, namespace, name)
 

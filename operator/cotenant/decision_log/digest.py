@@ -27,7 +27,6 @@ class SnapshotDigests:
         self._known: dict[tuple[str, str], tuple[object, int]] = {}
         """(part, key) → the value and its digest, of the last snapshot."""
         self._sum = 0
-        """Sum of all of them."""
 
     def of(self, snapshot: Snapshot) -> str:
         """Digest of 32 bytes, in hexadecimal."""

@@ -61,7 +61,6 @@ def percentile(values: Sequence[float], percent: int) -> float:
 
 
 def as_text(report: Report) -> list[str]:
-    """The report as text for a terminal."""
     text = [
         f"jobs            {report.jobs}, {report.ended} ended",
         f"makespan        {report.makespan_s:,.0f} s",

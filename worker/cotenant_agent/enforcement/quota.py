@@ -21,8 +21,6 @@ GRACE_MAX_S: Final = 3600
 
 @dataclass(frozen=True, slots=True)
 class PodGpu:
-    """A pod on a GPU."""
-
     pod_uid: str
     gpu_uuid: str
 

@@ -86,8 +86,6 @@ class HealthSigns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """One GPU at one moment."""
-
     uuid: str
     used_mib: int | None = None
     utilization_percent: int | None = None

@@ -20,8 +20,6 @@ ALIVE_HEARTBEATS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """An agent."""
-
     source: str
     """What it lists: `nvidia`, or extended resources separated by commas."""
     instance: str

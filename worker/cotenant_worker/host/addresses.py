@@ -11,7 +11,6 @@ def at(host: str, port: int) -> str:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """The host and port of an address made by `at`."""
     host, _, port = address.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

@@ -55,8 +55,6 @@ _LOOK_S: Final = 0.05
 
 @dataclass(slots=True)
 class RunningRank:
-    """One live rank."""
-
     assignment: RankAssignment
     generation: int
     child: ChildProcess

@@ -91,7 +91,6 @@ class Conductor:
         return self.verdict.result()
 
     async def handle(self, pod: int, event: PodEvent) -> None:  # noqa: PLR0912 - one case for each event
-        """Act on one event of one pod."""
         now = self.clock()
         supervisor = self.supervisor
         match event:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 EXCERPT_LINES = 20
-"""Lines of an excerpt."""
 MAX_LINE_CHARS = 300
 """Characters of the line that names the error."""
 

@@ -28,8 +28,6 @@ KILL_DEADLINE_S: Final = 10.0
 
 
 class Containers:
-    """All containers of the node."""
-
     def __init__(self, config: RuntimeConfig, zygote: ZygoteClient) -> None:
         self.config = config
         self.zygote = zygote

@@ -104,8 +104,6 @@ def reject_unsupported(config: Any) -> None:
 
 
 class Sandboxes:
-    """All sandboxes of the node."""
-
     def __init__(self, config: RuntimeConfig, zygote: ZygoteClient) -> None:
         self.config = config
         self.zygote = zygote

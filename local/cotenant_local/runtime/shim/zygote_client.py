@@ -26,8 +26,6 @@ class LaunchError(Exception):
 
 
 class ZygoteClient:
-    """Owns the zygote."""
-
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.requests: socket.socket | None = None

@@ -78,7 +78,6 @@ def grant_lines(quotas: Iterable[MoreQuota]) -> tuple[GrantLine, ...]:
 
 
 def spec_digest(spec: QuotaRequestSpec) -> str:
-    """SHA-256 of the spec."""
     text = json.dumps(spec.to_document(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -21,7 +21,6 @@ class Rejection:
     value: Any
     """The given value; for a missing field, the object that lacks it."""
     cause: Exception | None = None
-    """The exception of a reader."""
 
 
 def problems_of(

@@ -40,7 +40,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(advice: Mapping[str, Any]) -> Iterator[str]:
-    """The advice for one job."""
     metadata, status = advice["metadata"], advice["status"]
     name = painted(f"{metadata['namespace']}/{metadata['name']}", Colour.BOLD)
     runs, left_out = status["runs"], status["leftOut"]

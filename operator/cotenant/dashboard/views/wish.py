@@ -69,8 +69,6 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Paged(Generic[T]):
-    """One page of a list."""
-
     items: Sequence[T]
     page: int
     pages: int

@@ -62,7 +62,6 @@ class ShowbackLine:
         return self.used + self.idle + self.lost_to_preemption + self.lost_to_faults
 
     def add(self, one: PricedCharge) -> None:
-        """Add a part of a charge."""
         self.used += one.charge.used
         self.idle += one.charge.idle
         self.lost_to_preemption += one.charge.lost_to_preemption

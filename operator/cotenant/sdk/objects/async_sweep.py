@@ -45,8 +45,6 @@ class BestResult:
 
 @dataclass(frozen=True, slots=True)
 class AsyncSweep(AsyncObject):
-    """One Sweep."""
-
     PLURAL: ClassVar[str] = "sweeps"
     KIND: ClassVar[str] = "Sweep"
 

@@ -63,8 +63,6 @@ class SideThread:
 
 
 class Heartbeat:
-    """Heartbeat of this process."""
-
     def __init__(self):
         self._thread = None
         self._sent_step = -1

@@ -38,18 +38,14 @@ def gpu_left_to_profile(data: Any) -> Any:
     return data
 
 
+_IN_ORDER = Rule("min", "self.min <= self.max", "min must be at most max", lambda it: it.min <= it.max)
+
+
 class WorkerBounds(Model):
     min: Annotated[int, *whole(1, MAX_RANKS)] = 1
     max: Annotated[int, *whole(1, MAX_RANKS)] = MAX_RANKS
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "min",
-            "self.min <= self.max",
-            "min must be at most max",
-            lambda it: it.min <= it.max,
-        ),
-    )
+    RULES: ClassVar[tuple[Rule, ...]] = (_IN_ORDER,)
 
 
 class GpuBounds(Model):
@@ -59,14 +55,7 @@ class GpuBounds(Model):
     """With 0, shares are allowed."""
     max: Annotated[int, *whole(1, MAX_GPUS_PER_WORKER)] = MAX_GPUS_PER_WORKER
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "min",
-            "self.min <= self.max",
-            "min must be at most max",
-            lambda it: it.min <= it.max,
-        ),
-    )
+    RULES: ClassVar[tuple[Rule, ...]] = (_IN_ORDER,)
 
 
 class ResourceBounds(Model):
