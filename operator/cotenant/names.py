@@ -127,6 +127,8 @@ HEARTBEAT_S: Final = 15
 """An agent writes its GPUNode at least this often, and less often in large clusters: `status.heartbeatSeconds`."""
 HEARTBEATS_MISSED: Final = 4
 """A node whose agent has missed more heartbeats is silent: it gets no new jobs."""
+ENOUGH_SAMPLES: Final = 8
+"""Nothing is concluded about a job's use from fewer samples. This is two minutes of one GPU."""
 METRICS_PORT: Final = 8443
 """Operator and agent answer `GET /metrics` here, to authorized readers."""
 QUERY_PORT: Final = 10250

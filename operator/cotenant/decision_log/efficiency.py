@@ -7,9 +7,8 @@ from typing import Final
 
 from cotenant.api.scalars.quantities import show_duration
 from cotenant.decision_log.runs import RunRecord
+from cotenant.names import ENOUGH_SAMPLES
 
-ENOUGH_SAMPLES: Final = 8
-"""With fewer samples nothing is concluded. This is two minutes of one GPU."""
 HEADROOM_PERCENT: Final = 125
 """A suggested share is this percentage of the peak."""
 GIB: Final = 1024

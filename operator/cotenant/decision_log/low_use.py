@@ -14,8 +14,9 @@ from typing import Final
 from cotenant.api.resources import trainingjob_status
 from cotenant.api.scalars.quantities import show_cpu
 from cotenant.core.model.formatting import counted
-from cotenant.decision_log.efficiency import ENOUGH_SAMPLES, GIB, gib, needed_mib
+from cotenant.decision_log.efficiency import GIB, gib, needed_mib
 from cotenant.decision_log.measured_use import MeasuredUse
+from cotenant.names import ENOUGH_SAMPLES
 
 
 class LowUse(StrEnum):

@@ -12,7 +12,7 @@ from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.output import Colour, painted
 from cotenant.cli.terminal.watch import show_found
-from cotenant.decision_log.efficiency import ENOUGH_SAMPLES
+from cotenant.names import ENOUGH_SAMPLES
 
 GIB = 1024
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Final
 
-from cotenant.decision_log.efficiency import ENOUGH_SAMPLES
 from cotenant.decision_log.runs import RunRecord
+from cotenant.names import ENOUGH_SAMPLES
 
 LEAST_S: Final = 60
 LEAST_STEPS: Final = 10
