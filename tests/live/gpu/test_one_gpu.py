@@ -58,6 +58,11 @@ LARGE: Final = """
 import torch
 torch.empty(int(torch.cuda.get_device_properties(0).total_memory * 0.6), dtype=torch.uint8, device="cuda")
 """
+NEARLY_ALL: Final = """
+import torch
+free, total = torch.cuda.mem_get_info()
+held = [torch.empty(256 << 20, dtype=torch.uint8, device="cuda") for _ in range(int(total * 0.9) >> 28)]
+"""
 BYPASS: Final = """
 import ctypes, time
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -76,6 +81,29 @@ dist.init_process_group()
 value = torch.ones(1 << 20, device="cuda")
 dist.all_reduce(value)
 print("SAYS " + json.dumps({"sum": float(value[0]), "ours": all_reduce(2.0)}), flush=True)
+"""
+TRAINS: Final = """
+import json, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("nccl")
+torch.manual_seed(dist.get_rank())
+model = DistributedDataParallel(torch.nn.Linear(64, 1).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(20):
+    optimizer.zero_grad()
+    (model(torch.rand(32, 64, device="cuda")) ** 2).mean().backward()
+    optimizer.step()
+ours, most = model.module.weight.detach(), model.module.weight.detach().clone()
+dist.all_reduce(most, op=dist.ReduceOp.MAX)
+print("SAYS " + json.dumps({"ranks": dist.get_world_size(), "alike": bool((ours == most).all())}), flush=True)
+"""
+FAULTS: Final = """
+import cupy, time
+held = cupy.ones(64 << 20)
+time.sleep(8)  # the agent has to see whose process is on the GPU
+kernel = cupy.RawKernel('extern "C" __global__ void write(int *where) { *where = 1; }', "write")
+kernel((1,), (1,), (cupy.uint64(8),))
+cupy.cuda.Device().synchronize()
 """
 COMPILED: Final = """
 import torch
@@ -106,6 +134,11 @@ def status(tenancy: Tenancy) -> Document:
     return found
 
 
+def suspend(tenancy: Tenancy, job: str, *, wanted: bool) -> None:
+    patch = json.dumps({"spec": {"suspend": wanted}})
+    tenancy.cluster.kubectl("patch", "trainingjob", job, "-n", "team-a", "--type=merge", "-p", patch)
+
+
 @pytest.fixture
 def node(tenancy: Tenancy) -> Document:
     return status(tenancy)
@@ -121,7 +154,8 @@ def said(tenancy: Tenancy, job: str, namespace: str = "team-a") -> Document:
     tenancy.wait_phase(job, "Running", namespace=namespace)
 
     def line() -> str:
-        log = tenancy.logs(f"{job}-1-0", namespace)
+        attempt = tenancy.job(job, namespace)["status"]["attempts"]
+        log = tenancy.logs(f"{job}-{attempt}-0", namespace)
         return next((line for line in log.splitlines() if "SAYS " in line), "")
 
     found: Document = json.loads(tenancy.wait(line, what=f"{job} says what it holds").split("SAYS ", 1)[1])
@@ -192,6 +226,45 @@ def test_a_whole_gpu_is_used_by_nccl(tenancy: Tenancy) -> None:
     tenancy.apply(python("whole", NCCL + STAYS, gpu={"count": 1}))
     assert said(tenancy, "whole") == {"sum": 1.0, "ours": 2.0}
     tenancy.wait(lambda: tenancy.job("whole")["status"]["progress"]["collective"] == "nccl", what="NCCL is named")
+
+
+def test_ranks_on_shares_of_one_gpu_train_over_gloo(tenancy: Tenancy) -> None:
+    """NCCL refuses two ranks on one GPU. The program asks for it all the same."""
+    share, runtime = {"memoryFraction": "0.3"}, {"collective": "gloo"}
+    tenancy.apply(python("ranks", TRAINS + STAYS, gpu=share, workers=2, runtime=runtime))
+    assert said(tenancy, "ranks") == {"ranks": 2, "alike": True}
+    tenancy.wait(lambda: tenancy.job("ranks")["status"]["progress"]["collective"] == "gloo", what="gloo is named")
+
+
+def test_a_job_that_follows_another_finds_all_memory_free(tenancy: Tenancy) -> None:
+    """The first is suspended while it holds nearly everything, and goes on when the second is gone."""
+    tenancy.apply(python("first", NEARLY_ALL + SAYS + STAYS, gpu={"count": 1}))
+    said(tenancy, "first")
+    tenancy.apply(python("second", NEARLY_ALL + SAYS + STAYS, "team-b", gpu={"count": 1}))
+    suspend(tenancy, "first", wanted=True)
+    said(tenancy, "second", "team-b")
+    suspend(tenancy, "first", wanted=False)
+    tenancy.cluster.kubectl("delete", "trainingjob", "second", "-n", "team-b", "--wait=false")
+    tenancy.wait_phase("first", "Running")
+    said(tenancy, "first")
+    assert not status(tenancy).get("violations")
+    assert not status(tenancy).get("strangers")
+
+
+def test_a_gpu_on_which_programs_of_several_tenants_fault_is_suspect(tenancy: Tenancy) -> None:
+    pytest.importorskip("cupy")
+    for name, namespace in (("one", "team-a"), ("two", "team-b"), ("three", "team-a")):
+        (gpu,) = status(tenancy)["gpus"]
+        assert gpu["healthy"], gpu
+        tenancy.apply(python(name, FAULTS, namespace, retries=0))
+        ended = tenancy.wait_phase(name, "Failed", namespace=namespace)["status"]["lastExit"]
+        assert (ended["reason"], "illegal" in ended["message"].lower()) == ("UserError", True), ended
+    suspect = tenancy.wait(lambda: not status(tenancy)["gpus"][0]["healthy"], what="the GPU is no longer healthy")
+    assert suspect, status(tenancy)
+    assert status(tenancy)["gpus"][0]["health"].startswith("Suspect"), status(tenancy)
+    (node,) = tenancy.get("gpunodes")["items"]
+    tenancy.cluster.kubectl("annotate", "gpunode", node["metadata"]["name"], "cotenant.dev/uncordon=all")
+    tenancy.wait(lambda: status(tenancy)["gpus"][0]["healthy"], what="the GPU is handed out again")
 
 
 def test_a_program_is_compiled_for_the_gpu_and_what_it_uses_is_shown(tenancy: Tenancy) -> None:
