@@ -87,6 +87,11 @@ def of_agent(**status: Any) -> Callable[[Seen], object]:
     return lambda seen: first(seen, "gpuNodes")["status"].update(status)
 
 
+def for_nodes(**labels: str) -> dict[str, Any]:
+    """The spec of a DaemonSet whose nodes an administrator has chosen."""
+    return {"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "linux"} | labels}}}}
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [
@@ -141,6 +146,18 @@ def of_agent(**status: Any) -> Callable[[Seen], object]:
         (
             lambda seen: seen["nodes"]["items"][1]["status"].update(capacity={"nvidia.com/mig-1g.10gb": "7"}),
             ("Error", "node n2", "has GPUs and no agent"),
+        ),
+        (
+            lambda seen: [seen["gpuNodes"].update(items=[]), first(seen, "daemonSets").update(for_nodes(pool="x"))],
+            ("Note", "nodes n1", "agent.nodeSelector leaves them out"),
+        ),
+        (
+            lambda seen: [
+                seen["gpuNodes"].update(items=[]),
+                first(seen, "daemonSets").update(for_nodes(pool="x")),
+                first(seen, "nodes")["metadata"]["labels"].update(pool="x"),
+            ],
+            ("Error", "node n1", "has GPUs and no agent"),
         ),
         (of_agent(heartbeat="2026-01-01T11:55:00Z"), ("Error", "node n1", "not been heard for 300 s")),
         (of_agent(heartbeat=None), ("Error", "node n1", "never been heard")),

@@ -17,20 +17,24 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Cluster:
-    """One node with the pods of two jobs; `left` says after how many looks they have left."""
+    """One node with the pods of two jobs; `left` says after how many looks they have left. `silent`: its agent is gone,
+    and its last report stays."""
 
-    def __init__(self, left: int = 1, *, refused: str = "") -> None:
-        self.left, self.refused = left, refused
+    def __init__(self, left: int = 1, *, refused: str = "", silent: bool = False) -> None:
+        self.left, self.refused, self.silent = left, refused, silent
         self.done: list[tuple[str, Any]] = []
 
     def read(self, path: str) -> dict[str, Any]:
         if "/pods" in path:
             assert "fieldSelector=spec.nodeName=n1&labelSelector=app.kubernetes.io/managed-by=cotenant" in path
             running = {"status": {"phase": "Running"}}
-            pods = [{"metadata": {"namespace": "red", "name": name}} | running for name in ("a-1-0", "b-1-0")]
+            jobs = ("a", "b") if self.left >= 0 else ()
+            pods = [{"metadata": metadata_of(job)} | running for job in jobs]
             return {"items": [*pods, {"metadata": {"namespace": "red", "name": "over"}, "status": {"phase": "Failed"}}]}
         self.left -= 1
-        return {"status": {"holders": [{"namespace": "red", "job": "a"}] if self.left >= 0 else []}}
+        beat = "2020-01-01T00:00:00Z" if self.silent else "9999-01-01T00:00:00Z"
+        holders = [{"namespace": "red", "job": "a"}] if self.left >= 0 or self.silent else []
+        return {"status": {"heartbeat": beat, "holders": holders}}
 
     def patch(self, path: str, body: Any) -> None:
         self.done.append((path, body))
@@ -42,6 +46,10 @@ class Cluster:
 
     def post(self, _: str, body: Any) -> dict[str, Any]:
         raise UserError("no operator", EXIT_UNAVAILABLE)
+
+
+def metadata_of(job: str) -> dict[str, Any]:
+    return {"namespace": "red", "name": f"{job}-1-0", "labels": {"cotenant.dev/job": job}}
 
 
 def evictions(*pods: str) -> list[tuple[str, str]]:
@@ -60,6 +68,13 @@ def test_pods_of_jobs_are_evicted_and_waited_for(capsys: pytest.CaptureFixture[s
 def test_what_does_not_leave_is_named_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert drain.drain(cast("Connection", Cluster(left=99)), "n1", 10.0) == 1
     assert "still held by red/a" in capsys.readouterr().out
+
+
+def test_where_the_agent_is_silent_pods_are_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    assert drain.drain(cast("Connection", Cluster(left=99, silent=True)), "n1", 10.0) == 1
+    assert "still held by red/a, red/b" in capsys.readouterr().out
+    assert drain.drain(cast("Connection", Cluster(left=2, silent=True)), "n1", 60.0) == 0
+    assert "no pod of a job is left; its agent is silent" in capsys.readouterr().out
 
 
 def test_an_eviction_that_is_refused_ends_no_drain(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from cotenant import names
 from cotenant.cli.administrators import drain_gpu
+from cotenant.cli.administrators.gpu_shares import is_silent
 from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.errors import EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.queries.cluster_whatif import sentences
@@ -81,12 +83,14 @@ def drain(connection: Connection, node: str, timeout_s: float) -> int:
     cordon(connection, node, cordoned=True)
     print(f"{node}: takes no more jobs", flush=True)
     pods = f"/api/v1/pods?fieldSelector=spec.nodeName={node}&labelSelector={names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
-    for pod in connection.read(pods)["items"]:
-        if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
-            evict(connection, pod["metadata"])
-    for held in map(holders, looks(connection, f"{GPU_NODES}/{node}", timeout_s)):
+    for pod in running(connection, pods):
+        evict(connection, pod)
+    for found in looks(connection, f"{GPU_NODES}/{node}", timeout_s):
+        is_blind = is_silent(found.get("status") or {}, datetime.now(UTC))
+        held = jobs_of(running(connection, pods)) if is_blind else holders(found)
         if not held:
-            print(f"{node}: no job holds anything; `kubectl cotenant drain {node} --undo` when it is well")
+            seen = "no pod of a job is left; its agent is silent" if is_blind else "no job holds anything"
+            print(f"{node}: {seen}; `kubectl cotenant drain {node} --undo` when it is well")
             return 0
     print(f"{node}: still held by {', '.join(held)}")
     return EXIT_REFUSED if timeout_s else 0
@@ -103,7 +107,17 @@ def evict(connection: Connection, metadata: dict[str, Any]) -> None:
         print(f"{namespace}/{name}: {error}", file=sys.stderr)
 
 
+def running(connection: Connection, pods: str) -> list[dict[str, Any]]:
+    """Metadata of the pods that have not ended."""
+    found = connection.read(pods)["items"]
+    return [pod["metadata"] for pod in found if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}]
+
+
+def jobs_of(pods: list[dict[str, Any]]) -> list[str]:
+    return sorted({f"{one['namespace']}/{(one.get('labels') or {}).get(names.LABEL_JOB, one['name'])}" for one in pods})
+
+
 def holders(node: dict[str, Any]) -> list[str]:
-    """Jobs that hold GPUs of the node. A job holds them until its pods are gone."""
+    """Jobs that hold GPUs of the node, as its agent reports them. A job holds them until its pods are gone."""
     status = node.get("status") or {}
     return sorted({f"{one['namespace']}/{one['job']}" for one in status.get("holders") or ()})

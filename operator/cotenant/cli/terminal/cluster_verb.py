@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -38,4 +39,13 @@ def cluster_verb(
 
 
 def add_timeout(parser: argparse.ArgumentParser, default_s: float, text: str) -> None:
-    parser.add_argument("--timeout", type=float, default=default_s, metavar="SECONDS", help=text)
+    parser.add_argument("--timeout", type=seconds, default=default_s, metavar="SECONDS", help=text)
+
+
+def seconds(text: str) -> float:
+    """Seconds of a number, or of a time as kubectl takes it: `90`, `90s`, `15m`, `1h30m`."""
+    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", text)
+    if found is None or not text:
+        raise argparse.ArgumentTypeError(f"write seconds, or a time such as 90s or 15m, not {text}")
+    hours, minutes, rest = (float(part or 0) for part in found.groups())
+    return hours * 3600 + minutes * 60 + rest

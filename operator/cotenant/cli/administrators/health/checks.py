@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.cli.administrators.gpu_shares import is_silent, silent_s
+from cotenant.cli.administrators.health.agents import CLOCK_S, agents, gpu_nodes
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, is_ours
 
 OLDEST: Final = (1, 32)
 OLDEST_WITH_QUESTIONS: Final = (1, 33)
-OLDEST_TOOLKIT: Final = (1, 17, 8)
 KINDS: Final = (
     "gpunodes",
     "localqueues",
@@ -28,12 +26,8 @@ KINDS: Final = (
     "trainingjobs",
 )
 PROFILE: Final = "pod-security.kubernetes.io/enforce"
-CLOCK_S: Final = 5.0
-"""Two clocks may differ by this many seconds."""
 APPEARS_S: Final = 60.0
 """The API of questions may take this long to answer after an installation or a change of the leader."""
-GPU_RESOURCE: Final = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)")
-"""Resources as which NVIDIA's device plugin offers GPUs, in each of its modes."""
 
 
 def versions(cluster: SeenCluster) -> Iterator[Diagnosis]:
@@ -140,78 +134,6 @@ def runtime_class(cluster: SeenCluster) -> Iterator[Diagnosis]:
             "install the NVIDIA container toolkit, or the GPU Operator without its NRI plugin, or name yours in"
             " agent.runtimeClass",
         )  # fmt: skip
-
-
-def gpu_nodes(cluster: SeenCluster) -> set[str]:
-    """Nodes with a GPU label or a GPU resource."""
-    found = set()
-    for node in cluster.items("nodes"):
-        labels = node["metadata"].get("labels") or {}
-        capacity = (node.get("status") or {}).get("capacity") or {}
-        annotated = names.ANNOTATION_SIMULATED_GPUS in (node["metadata"].get("annotations") or {})
-        if labels.get(names.LABEL_NVIDIA_PRESENT) == "true" or any(map(GPU_RESOURCE.fullmatch, capacity)) or annotated:
-            found.add(node["metadata"]["name"])
-    return found
-
-
-def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """Checks that every GPU node has an agent that reports, a working driver and toolkit, and a right clock."""
-    if not cluster.is_installed:
-        return
-    if not cluster.items("daemonSets") and not cluster.may_not("daemonSets"):
-        yield Diagnosis(
-            Severity.ERROR, "DaemonSet cotenant-agent", "is not there: no GPU is handed out",
-            "helm upgrade the release, with agent.enabled=true",
-        )  # fmt: skip
-    if cluster.may_not("gpuNodes"):
-        return
-    known = {one["metadata"]["name"]: one.get("status") or {} for one in cluster.items("gpuNodes")}
-    for name in sorted(gpu_nodes(cluster) - known.keys()):
-        yield Diagnosis(
-            Severity.ERROR, f"node {name}", "has GPUs and no agent: they are not handed out",
-            f"kubectl get pods -A -o wide --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent;"
-            " its log says what is missing. No such pod: label the node cotenant.dev/gpu-class= (docs/platforms.md), or"
-            " see agent.nodeSelector and agent.tolerations",
-        )  # fmt: skip
-    for name, status in sorted(known.items()):
-        yield from _agent(name, status, cluster.now)
-
-
-def _agent(name: str, status: Mapping[str, Any], now: datetime) -> Iterator[Diagnosis]:
-    silent = silent_s(status, now)
-    if silent is None or is_silent(status, now):
-        heard = "has never been heard" if silent is None else f"has not been heard for {silent:.0f} s"
-        look = f"kubectl get pods -A --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent"
-        yield Diagnosis(Severity.ERROR, f"node {name}", f"its agent {heard}: no new jobs start there", look)
-    elif silent < -CLOCK_S:
-        yield Diagnosis(
-            Severity.WARNING, f"node {name}", f"its clock is {-silent:.0f} s ahead of this machine's",
-            "let both follow a time server (timedatectl, chronyc tracking)",
-        )  # fmt: skip
-    if status.get("simulated"):
-        yield Diagnosis(Severity.NOTE, f"node {name}", "its GPUs are simulated", "for real ones: agent.simulate=false")
-        return
-    toolkit = status.get("toolkitVersion", "")
-    parts = tuple(int(part) for part in re.findall(r"\d+", toolkit)[:3])
-    if parts and parts < OLDEST_TOOLKIT:
-        yield Diagnosis(
-            Severity.ERROR, f"node {name}", f"container toolkit {toolkit} is older than 1.17.8: containers can escape",
-            "upgrade nvidia-container-toolkit on the node",
-        )  # fmt: skip
-    if not status.get("gpus"):
-        yield Diagnosis(Severity.WARNING, f"node {name}", "its agent finds no GPU", "nvidia-smi -L on the node")
-    for path in (status.get("capabilities") or {}).get("paths") or ():
-        if path["path"] == "MemoryLimit" and not path.get("available"):
-            yield Diagnosis(
-                Severity.NOTE, f"node {name}", f"limits of GPU memory are not hard: {path.get('reason', '')}",
-                "driver r615, container toolkit 1.20.1 and cgroup v2 make them hard (docs/isolation.md)",
-            )  # fmt: skip
-    for condition in status.get("conditions") or ():
-        if condition.get("status") == "True":
-            message = f"{condition['type']}: {condition.get('message', '')}"
-            yield Diagnosis(
-                Severity.WARNING, f"node {name}", message, "docs/isolation.md#the-levels says what it means"
-            )
 
 
 def policies(cluster: SeenCluster) -> Iterator[Diagnosis]:

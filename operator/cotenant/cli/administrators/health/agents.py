@@ -1,0 +1,123 @@
+"""Checks of the agents: every GPU node has one that reports, a working driver and toolkit, and a right clock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.cli.administrators.gpu_shares import is_silent, silent_s
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
+
+CLOCK_S: Final = 5.0
+"""Two clocks may differ by this many seconds."""
+OLDEST_TOOLKIT: Final = (1, 17, 8)
+GPU_RESOURCE: Final = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)")
+"""Resources as which NVIDIA's device plugin offers GPUs, in each of its modes."""
+NAMED_NODES: Final = 8
+
+
+def gpu_nodes(cluster: SeenCluster) -> set[str]:
+    """Nodes with a GPU label or a GPU resource."""
+    found = set()
+    for node in cluster.items("nodes"):
+        labels = node["metadata"].get("labels") or {}
+        capacity = (node.get("status") or {}).get("capacity") or {}
+        annotated = names.ANNOTATION_SIMULATED_GPUS in (node["metadata"].get("annotations") or {})
+        if labels.get(names.LABEL_NVIDIA_PRESENT) == "true" or any(map(GPU_RESOURCE.fullmatch, capacity)) or annotated:
+            found.add(node["metadata"]["name"])
+    return found
+
+
+def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """Checks that every GPU node has an agent that reports, a working driver and toolkit, and a right clock."""
+    if not cluster.is_installed:
+        return
+    if not cluster.items("daemonSets") and not cluster.may_not("daemonSets"):
+        yield Diagnosis(
+            Severity.ERROR, "DaemonSet cotenant-agent", "is not there: no GPU is handed out",
+            "helm upgrade the release, with agent.enabled=true",
+        )  # fmt: skip
+    if cluster.may_not("gpuNodes"):
+        return
+    known = {one["metadata"]["name"]: one.get("status") or {} for one in cluster.items("gpuNodes")}
+    without = gpu_nodes(cluster) - known.keys()
+    others = {name for name in without if not _is_chosen(cluster, name)}
+    if others:
+        yield _left_out(cluster, sorted(others))
+    for name in sorted(without - others):
+        yield Diagnosis(
+            Severity.ERROR, f"node {name}", "has GPUs and no agent: they are not handed out",
+            f"kubectl get pods -A -o wide --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent;"
+            " its log says what is missing. No such pod: label the node cotenant.dev/gpu-class= (docs/platforms.md), or"
+            " see agent.nodeSelector and agent.tolerations",
+        )  # fmt: skip
+    for name, status in sorted(known.items()):
+        yield from _agent(name, status, cluster.now)
+
+
+def _agent(name: str, status: Mapping[str, Any], now: datetime) -> Iterator[Diagnosis]:
+    silent = silent_s(status, now)
+    if silent is None or is_silent(status, now):
+        heard = "has never been heard" if silent is None else f"has not been heard for {silent:.0f} s"
+        look = f"kubectl get pods -A --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent"
+        yield Diagnosis(Severity.ERROR, f"node {name}", f"its agent {heard}: no new jobs start there", look)
+    elif silent < -CLOCK_S:
+        yield Diagnosis(
+            Severity.WARNING, f"node {name}", f"its clock is {-silent:.0f} s ahead of this machine's",
+            "let both follow a time server (timedatectl, chronyc tracking)",
+        )  # fmt: skip
+    if status.get("simulated"):
+        yield Diagnosis(Severity.NOTE, f"node {name}", "its GPUs are simulated", "for real ones: agent.simulate=false")
+        return
+    toolkit = status.get("toolkitVersion", "")
+    parts = tuple(int(part) for part in re.findall(r"\d+", toolkit)[:3])
+    if parts and parts < OLDEST_TOOLKIT:
+        yield Diagnosis(
+            Severity.ERROR, f"node {name}", f"container toolkit {toolkit} is older than 1.17.8: containers can escape",
+            "upgrade nvidia-container-toolkit on the node",
+        )  # fmt: skip
+    if not status.get("gpus"):
+        yield Diagnosis(Severity.WARNING, f"node {name}", "its agent finds no GPU", "nvidia-smi -L on the node")
+    for path in (status.get("capabilities") or {}).get("paths") or ():
+        if path["path"] == "MemoryLimit" and not path.get("available"):
+            yield Diagnosis(
+                Severity.NOTE, f"node {name}", f"limits of GPU memory are not hard: {path.get('reason', '')}",
+                "driver r615, container toolkit 1.20.1 and cgroup v2 make them hard (docs/isolation.md)",
+            )  # fmt: skip
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True":
+            message = f"{condition['type']}: {condition.get('message', '')}"
+            yield Diagnosis(
+                Severity.WARNING, f"node {name}", message, "docs/isolation.md#the-levels says what it means"
+            )
+
+
+def _selectors(cluster: SeenCluster) -> list[Mapping[str, str]]:
+    """Labels by which an administrator chose the nodes of each DaemonSet of agents; empty if the chart chose them."""
+    pods = [((one.get("spec") or {}).get("template") or {}).get("spec") or {} for one in cluster.items("daemonSets")]
+    return [
+        {key: value for key, value in (pod.get("nodeSelector") or {}).items() if key != "kubernetes.io/os"}
+        for pod in pods
+    ]
+
+
+def _is_chosen(cluster: SeenCluster, name: str) -> bool:
+    """The selector of some DaemonSet takes the node."""
+    (node,) = (one for one in cluster.items("nodes") if one["metadata"]["name"] == name)
+    labels = node["metadata"].get("labels") or {}
+    selectors = _selectors(cluster)
+    return not selectors or any(labels.items() >= selector.items() for selector in selectors)
+
+
+def _left_out(cluster: SeenCluster, nodes: list[str]) -> Diagnosis:
+    """GPU nodes that the administrator keeps for another system."""
+    more = f" and {len(nodes) - NAMED_NODES} more" if len(nodes) > NAMED_NODES else ""
+    labels = " ".join(f"{key}={value}" for key, value in _selectors(cluster)[0].items())
+    return Diagnosis(
+        Severity.NOTE, f"nodes {', '.join(nodes[:NAMED_NODES])}{more}",
+        "have GPUs, and agent.nodeSelector leaves them out: they are not handed out",
+        f"if they are to be: kubectl label node NODE {labels}",
+    )  # fmt: skip
