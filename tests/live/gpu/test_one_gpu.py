@@ -97,6 +97,46 @@ ours, most = model.module.weight.detach(), model.module.weight.detach().clone()
 dist.all_reduce(most, op=dist.ReduceOp.MAX)
 print("SAYS " + json.dumps({"ranks": dist.get_world_size(), "alike": bool((ours == most).all())}), flush=True)
 """
+ACTORS: Final = """
+import json, ray
+ray.init()
+
+@ray.remote(num_gpus=0.5)
+class Fills:
+    def fill(self):
+        import os, torch
+        self.held = []
+        try:
+            while True:
+                self.held.append(torch.empty(256 << 20, dtype=torch.uint8, device="cuda"))
+        except torch.OutOfMemoryError:
+            pass
+        return 256 * len(self.held), os.environ["CUDA_VISIBLE_DEVICES"]
+
+actors = [Fills.remote() for _ in range(2)]
+found = ray.get([one.fill.remote() for one in actors])
+print("SAYS " + json.dumps({"mib": [mib for mib, _ in found], "gpus": [gpus for _, gpus in found]}), flush=True)
+import time
+"""
+RAY_TRAIN: Final = """
+import json, os, time
+import torch, ray.train
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer, get_device, prepare_model
+
+def train():
+    import torch.distributed as dist
+    model = prepare_model(torch.nn.Linear(64, 1))
+    model(torch.rand(32, 64, device=get_device())).sum().backward()
+    torch.cuda.synchronize()
+    said = {"backend": dist.get_backend(), "gpus": os.environ["CUDA_VISIBLE_DEVICES"], "ranks": dist.get_world_size()}
+    print("SAYS " + json.dumps(said), flush=True)
+    while True:
+        time.sleep(1)
+
+scaling = ScalingConfig(num_workers=1, use_gpu=True)
+TorchTrainer(train, scaling_config=scaling, run_config=RunConfig(storage_path="/tmp/runs")).fit()
+"""
 FAULTS: Final = """
 import cupy, time
 held = cupy.ones(64 << 20)
@@ -234,6 +274,24 @@ def test_ranks_on_shares_of_one_gpu_train_over_gloo(tenancy: Tenancy) -> None:
     tenancy.apply(python("ranks", TRAINS + STAYS, gpu=share, workers=2, runtime=runtime))
     assert said(tenancy, "ranks") == {"ranks": 2, "alike": True}
     tenancy.wait(lambda: tenancy.job("ranks")["status"]["progress"]["collective"] == "gloo", what="gloo is named")
+
+
+def test_actors_of_ray_divide_the_share_of_their_worker(tenancy: Tenancy, node: Document) -> None:
+    """The processes of `gpuProcesses` may take half of it each, and are seen as the job's."""
+    (gpu,) = node["gpus"]
+    share, size = int(gpu["memoryMiB"] * 0.4), {"cpu": "4", "memory": "16Gi"}
+    tenancy.apply(python("actors", ACTORS + STAYS, runtime={"gpuProcesses": 2}, resources=size))
+    found = said(tenancy, "actors")
+    assert found["gpus"] == [gpu["uuid"]] * 2, found
+    assert all(share / 2 - 1536 <= mib < share / 2 for mib in found["mib"]), found
+    assert not status(tenancy).get("violations")
+
+
+def test_ray_train_finds_the_gpu_of_its_worker(tenancy: Tenancy, node: Document) -> None:
+    pytest.importorskip("ray.train")
+    size = {"cpu": "4", "memory": "16Gi"}
+    tenancy.apply(python("trainer", RAY_TRAIN, gpu={"count": 1}, runtime={"rayTrain": True}, resources=size))
+    assert said(tenancy, "trainer") == {"backend": "nccl", "gpus": node["gpus"][0]["uuid"], "ranks": 1}
 
 
 def test_a_job_that_follows_another_finds_all_memory_free(tenancy: Tenancy) -> None:
