@@ -7,11 +7,7 @@ fails when the page has become another.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
-import struct
 import sys
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -22,18 +18,13 @@ from aiohttp import web
 
 from cotenant.dashboard.access.entrances import Entrances, viewer_of
 from cotenant.dashboard.access.sessions import Sessions, Viewer
-from cotenant.dashboard.markup import asset, markup
-from cotenant.dashboard.pages import PAGES
 from cotenant.dashboard.server import Dashboard
-from cotenant.dashboard.updates import Drawing
-from cotenant.dashboard.views.wish import Wish
 from tests.cli.dashboard.fake_caller import FakeCaller
-from tests.cli.dashboard.played_cluster import NOW, played
+from tests.cli.dashboard.played_cluster import played
+from tests.cli.dashboard.readme_picture import PICTURE, digest_of_page, stamp
 from tests.live.cli.dashboard.chromium import Chromium, chromium
 
 CODE: Final = "pictures"
-DOCS: Final = Path(__file__).parents[4] / "docs"
-KEY: Final = b"page"
 PATHS: Final = {
     "overview": "/",
     "queues": "/queues",
@@ -88,30 +79,6 @@ async def photograph_for_docs(browser: Chromium, root: str, path: Path) -> None:
     await asyncio.to_thread(stamp, path, await digest_of_page())
 
 
-async def digest_of_page() -> str:
-    """Digest of the overview's markup and style, at a moment that is always the same."""
-    viewer = Viewer(played(), "alice")
-    drawing = Drawing(viewer, PAGES[0], Wish(), NOW.timestamp)
-    await drawing.settle(10)
-    page = {"pages": PAGES, "page": PAGES[0], "wish": Wish(), "user": viewer.user, "home": viewer.namespace}
-    shown = markup("page.html", page | {"main": drawing.draw(), "is_whole": True})
-    await viewer.close()
-    return hashlib.sha256(re.sub(r"\?v=\w+", "", shown).encode() + asset("dashboard.css")).hexdigest()
-
-
-def stamp(path: Path, digest: str) -> None:
-    """Write the digest into a chunk of text, behind the header of the picture."""
-    png = path.read_bytes()
-    body = b"tEXt" + KEY + b"\0" + digest.encode()
-    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
-    path.write_bytes(png[:33] + chunk + png[33:])
-
-
-def stamp_of(png: bytes) -> str:
-    begin = png.find(b"tEXt" + KEY + b"\0")
-    return png[begin + 5 + len(KEY) :][:64].decode() if begin > 0 else ""
-
-
 async def main(folder: Path, *, for_docs: bool) -> None:
     async with served(played(datetime.now(UTC))) as root, chromium() as browser:
         await browser.look()
@@ -124,4 +91,4 @@ async def main(folder: Path, *, for_docs: bool) -> None:
 
 if __name__ == "__main__":
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    asyncio.run(main(Path(sys.argv[1]), for_docs=Path(sys.argv[1]).resolve() == DOCS))
+    asyncio.run(main(Path(sys.argv[1]), for_docs=Path(sys.argv[1]).resolve() == PICTURE.parent))

@@ -12,16 +12,9 @@ import pytest
 from cotenant.controller.client import kube
 from tests.cli.dashboard.fake_caller import FakeCaller
 from tests.cli.dashboard.played_cluster import job, played
+from tests.cli.dashboard.readme_picture import PICTURE, digest_of_page, stamp_of
 from tests.live.cli.dashboard.chromium import PROGRAM, Chromium, chromium
-from tests.live.cli.dashboard.pictures import (
-    CODE,
-    DOCS,
-    PATHS,
-    digest_of_page,
-    photograph_for_docs,
-    served,
-    stamp_of,
-)
+from tests.live.cli.dashboard.pictures import CODE, PATHS, photograph_for_docs, served
 
 pytestmark = [
     pytest.mark.browser,
@@ -123,13 +116,12 @@ async def test_pages_can_be_read_without_scripts(tab: Chromium, root: str, tmp_p
     assert 'id="keys" hidden' in markup["outerHTML"], "without scripts no key works"
 
 
-async def test_the_picture_of_the_readme_shows_the_page_as_it_is(tab: Chromium, root: str, tmp_path: Path) -> None:
+async def test_a_picture_for_the_readme_carries_the_digest_of_the_page(
+    tab: Chromium, root: str, tmp_path: Path
+) -> None:
     await photograph_for_docs(tab, root, made := tmp_path / "dashboard.png")
-    wanted = await digest_of_page()
-    assert stamp_of(made.read_bytes()) == wanted
-    kept = (DOCS / "dashboard.png").read_bytes()
-    assert stamp_of(kept) == wanted, "it is old: python -m tests.live.cli.dashboard.pictures docs"
-    assert kept[16:24] == made.read_bytes()[16:24], "they are of one size"
+    assert stamp_of(made.read_bytes()) == await digest_of_page()
+    assert PICTURE.read_bytes()[16:24] == made.read_bytes()[16:24], "they are of one size"
 
 
 async def test_every_field_has_a_label_every_drawing_a_name_and_no_identity_is_used_twice(
