@@ -11,6 +11,7 @@ GpuText: TypeAlias = int | float | str
 _RATIO: Final = re.compile(r"([0-9]+)/([0-9]+)")
 _MEMORY: Final = re.compile(r"[0-9.]+(Ki|Mi|Gi|Ti|k|M|G|T)B?")
 MILLI: Final = 1000
+SMALLEST: Final = "the smallest share is 0.001"
 
 
 def gpu_spec(asked: GpuText | Sequence[str]) -> dict[str, Any]:
@@ -43,7 +44,11 @@ def _split(asked: GpuText) -> tuple[list[str], dict[str, Any]]:
 
 
 def gpu_amount(amount: str, text: str) -> dict[str, Any]:
-    """The amount without a class, from `text`. Raises ValueError."""
+    """The amount without a class, from `text`. Raises ValueError.
+
+    A ratio is rounded down to thousandths, because most ratios have no end. Decimals are written by hand, so those that
+    would be lost are refused.
+    """
     if amount.isascii() and amount.isdigit() and int(amount):
         return {"count": int(amount)}
     if _MEMORY.fullmatch(amount):
@@ -54,19 +59,25 @@ def gpu_amount(amount: str, text: str) -> dict[str, Any]:
             raise ValueError(f"gpu: {text!r}: a share is more than nothing and at most one GPU")
         if above == below:
             return {"count": 1}
-        return {"memoryFraction": _milli(MILLI * above // below)}
+        return {"memoryFraction": _share(MILLI * above // below)}
     try:
         share = Decimal(amount)
     except InvalidOperation:
         raise ValueError(
-            f'gpu: {text!r}: give a number of GPUs (2), a share ("1/2", 0.5) or a memory ("16Gi")'
+            f'gpu: {text!r}: give a number of GPUs (2), a share ("1/2", 0.5), a memory ("16Gi") or "CLASS:AMOUNT"'
         ) from None
     if not 0 < share < 1:
         raise ValueError(f"gpu: {text!r}: a share lies between 0 and 1; more than one GPU is a whole number of them")
-    return {"memoryFraction": _milli(int(share * MILLI))}
+    exact = share * MILLI
+    if exact != int(exact):
+        instead = (
+            f"write {_share(int(exact))}, or a ratio such as 1/3, which is rounded down" if exact > 1 else SMALLEST
+        )
+        raise ValueError(f"gpu: {text!r}: a share has at most three decimals: {instead}")
+    return {"memoryFraction": _share(int(exact))}
 
 
-def _milli(milli: int) -> str:
+def _share(milli: int) -> str:
     if not milli:
-        raise ValueError("gpu: the smallest share is 0.001")
+        raise ValueError(f"gpu: {SMALLEST}")
     return f"0.{milli:03d}".rstrip("0")

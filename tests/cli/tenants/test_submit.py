@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,7 @@ def test_a_text_that_is_no_yaml_is_refused_with_its_place(
     [
         ([], "either a script"),
         (["-f", "x.yaml", "train.py"], "either a script"),
-        (["--gpu", "many", "train.py"], "--gpu many"),
+        (["--gpu", "many", "train.py"], "--gpu 'many': give a number of GPUs"),
         (["--env", "A", "train.py"], "--env A"),
         (["/etc/hostname"], "not in the folder that travels"),
         (["nobody.py"], "no such file"),
@@ -254,13 +255,33 @@ def test_an_operator_that_does_not_answer_holds_up_nobody(
         ("0.4", {"memoryFraction": "0.4"}),
         (".25", {"memoryFraction": "0.25"}),
         ("16Gi", {"memory": "16Gi"}),
+        ("H100:8", {"count": 8, "classes": ["H100"]}),
     ],
 )
 def test_a_size_of_gpus_is_whole_a_part_or_memory(text: str, gpu: dict[str, Any]) -> None:
     assert gpu_of(text) == gpu
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "3/2", "1/0", "half", "1.5", ""])
-def test_a_size_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="--gpu"):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0", "more than one GPU is a whole number"),
+        ("-1", "a share lies between 0 and 1"),
+        ("3/2", "at most one GPU"),
+        ("1/0", "at most one GPU"),
+        ("half", "give a number of GPUs (2), a share"),
+        ("1.5", "more than one GPU is a whole number"),
+        ("0.4567", "at most three decimals: write 0.456"),
+        ("", "give a number of GPUs (2), a share"),
+    ],
+)
+def test_a_size_that_is_none_is_refused_with_what_to_write(text: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)) as refused:
         gpu_of(text)
+    assert str(refused.value).startswith(f"--gpu {text!r}: ")
+
+
+def test_the_classes_are_named_once() -> None:
+    assert gpu_of("2", ["H100", "A100"]) == {"count": 2, "classes": ["H100", "A100"]}
+    with pytest.raises(UserError, match="--gpu H100:2 names a class: leave --gpu-class out"):
+        gpu_of("H100:2", ["A100"])

@@ -24,7 +24,7 @@ from cotenant.cli.terminal.confirmation import agreed
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.object_names import ObjectName
 from cotenant.cli.terminal.output import as_document
-from cotenant.sdk.gpu_request import gpu_amount
+from cotenant.sdk.gpu_request import gpu_amount, gpu_spec
 from cotenant.sdk.job_paths import below, core_path, jobs_path, object_path
 from cotenant.sdk.working_folder import Folder, FolderError, owned, read_folder
 
@@ -60,7 +60,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--profile", metavar="PROFILE", help="profile that fills in what is not given here")
     parser.add_argument("--workers", type=int, metavar="N", help="number of ranks (default: 1, or the profile's)")
     parser.add_argument(
-        "--gpu", metavar="SIZE", help="GPUs of each rank, or a share: 2, 1/2, 0.4, 16Gi (default: 1, or the profile's)"
+        "--gpu",
+        metavar="SIZE",
+        help="GPUs of each rank, or a share: 2, 1/2, 0.4, 16Gi, H100:2 (default: 1, or the profile's)",
     )
     parser.add_argument(
         "--gpu-class",
@@ -247,7 +249,7 @@ def job_of(args: argparse.Namespace, connection: Connection, name: str, command:
     if args.workers is not None:
         shape["workers"] = args.workers
     if args.gpu or not args.profile:
-        shape["gpu"] = gpu_of(args.gpu or "1") | ({"classes": args.gpu_class} if args.gpu_class else {})
+        shape["gpu"] = gpu_of(args.gpu or "1", args.gpu_class)
     runtime: dict[str, Any] = {"command": command, "code": {"configMap": {"name": f"{name}-code"}}}
     if args.image:
         runtime["image"] = args.image
@@ -267,15 +269,15 @@ def job_of(args: argparse.Namespace, connection: Connection, name: str, command:
     return {"apiVersion": names.API_VERSION, "kind": "TrainingJob", "metadata": metadata, "spec": spec}
 
 
-def gpu_of(text: str) -> dict[str, Any]:
-    """The GPU request of a text: `2` → whole GPUs; `1/2`, `0.4` → part of one; `16Gi` → a share by memory. Raises
-    UserError.
-    """
+def gpu_of(text: str, classes: Sequence[str] = ()) -> dict[str, Any]:
+    """The GPU request of a text as the SDK reads it, with the classes of --gpu-class. Raises UserError."""
     try:
-        return gpu_amount(text, text)
-    except ValueError:
-        known = "a number of GPUs, a part of one (1/2, 0.4), or memory (16Gi)"
-        raise UserError(f"--gpu {text}: give {known}", EXIT_USAGE) from None
+        gpu = gpu_spec(text) if ":" in text else gpu_amount(text, text)
+    except ValueError as error:
+        raise UserError(f"--gpu {str(error).removeprefix('gpu: ')}", EXIT_USAGE) from None
+    if classes and "classes" in gpu:
+        raise UserError(f"--gpu {text} names a class: leave --gpu-class out, or name all classes there", EXIT_USAGE)
+    return gpu | ({"classes": [*classes]} if classes else {})
 
 
 def queue_of(connection: Connection) -> str:
