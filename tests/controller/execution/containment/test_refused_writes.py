@@ -233,3 +233,17 @@ async def test_what_a_job_holds_is_given_back_once_where_nothing_of_it_runs_and_
     Containment(cache=observed, memories=memories, metrics=Metrics()).restraint(record, T0 + 20)
     assert memory.given_back == case.given_back
     assert bool(observed.pop_changes().jobs) is (case.given_back is not None and case.before != case.given_back)
+
+
+async def test_a_refusal_is_one_line_of_the_log_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    replica = await too_large_while_it_runs()
+    suspend(replica)
+    await run(replica, 10.0)
+    said = [one for one in caplog.records if "WriteRefused" in one.getMessage()]
+    assert (len(said) > 1, {one.exc_info for one in said}) == (True, {None})
+    line = said[0].getMessage()
+    assert line.startswith("red/bad is left alone for 1 s (WriteRefused): ")
+    assert line.endswith(
+        "etcdserver: request is too large;"
+        " let the policy or webhook that this names allow the write, or make the object smaller"
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from cotenant.controller.client.kube import FailedWebhookError, RefusedError
 from cotenant.controller.informers.cache import ObjectCache
@@ -25,6 +26,8 @@ from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import HOLDING
 
 log = logging.getLogger(__name__)
+
+_ABOUT_REFUSALS: Final = "; let the policy or webhook that this names allow the write, or make the object smaller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,8 @@ class Containment:
 
     def contain(self, job: JobId, stage: Stage, error: BaseException, now: float) -> None:
         """Put the job into quarantine, or extend its quarantine."""
-        if isinstance(error, RefusedError | FailedWebhookError):
-            stage, why = Stage.REFUSAL, str(error)
-        else:
-            why = error_text(error)
+        refused = isinstance(error, RefusedError | FailedWebhookError)
+        stage, why = (Stage.REFUSAL, str(error)) if refused else (stage, error_text(error))
         record, memory = self.cache.job(job), self.memories[job]
         memory.quarantine = quarantine_after(
             memory.quarantine,
@@ -78,7 +79,10 @@ class Containment:
         )
         self.metrics.failures_contained.labels(stage.value).inc()
         pause = memory.quarantine.retry_at - now
-        log.error("%s is left alone for %.0f s (%s): %s", job, pause, stage.value, why, exc_info=error)
+        advice = _ABOUT_REFUSALS if refused else ""
+        # A refusal is the API server's: where in the operator the write was made explains nothing.
+        trace = None if refused else error
+        log.error("%s is left alone for %.0f s (%s): %s%s", job, pause, stage.value, why, advice, exc_info=trace)
         self.cache.mark_changed([job])
 
     def pause_until(self, job: JobId, now: float) -> float | None:
