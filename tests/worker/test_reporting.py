@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cotenant.sdk import worker_side
 from cotenant_worker import reporting
 from cotenant_worker.checkpoints import fsspec_store, local_store
 from cotenant_worker.hook import cotenant_shim
@@ -151,6 +152,21 @@ def test_a_report_has_plain_numbers_and_the_time(rank: Rank, monkeypatch: pytest
         {"op": "report", "step": 7, "of": 9, "metrics": metrics, "at_monotonic_s": 1000.5},
         {"op": "report", "step": 8, "of": 0, "metrics": {}, "at_monotonic_s": 1000.5},
     ]
+
+
+@pytest.mark.parametrize("of", [reporting, worker_side.Worker(reporting)], ids=["the library", "the SDK"])
+def test_metrics_and_results_are_a_mapping_or_keywords_as_in_other_libraries(rank: Rank, of: Any) -> None:
+    of.report({"loss": 0.5}, step=1)  # W&B's log, with its step
+    of.report(step=2, loss=0.25, lr=0.1)
+    of.report({"loss": 0.5}, step=3, model="a")
+    of.results({"loss": 0.5})
+    of.results(loss=0.5, model="a")
+    assert [one["metrics"] for one in rank.sent if one["op"] == "report"] == [
+        {"loss": 0.5}, {"loss": 0.25, "lr": 0.1}, {"loss": 0.5},
+    ]  # fmt: skip
+    assert [one["values"] for one in rank.sent if one["op"] == "results"] == [
+        {"loss": 0.5}, {"loss": 0.5, "model": "a"},
+    ]  # fmt: skip
 
 
 def test_results_come_after_the_last_report_and_may_be_text(rank: Rank) -> None:

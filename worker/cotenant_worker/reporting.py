@@ -74,30 +74,35 @@ def context() -> Context:
     )
 
 
-def report(*, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
+def report(metrics: Mapping[str, Any] | None = None, *, step: int, of: int = 0, **more: Any) -> None:
     """Report the progress of this rank. It is cheap enough for every step. Metrics are averaged over the ranks that
     report them.
 
-    A value that is no number never makes the program fail: it is left out, and a warning in the job's progress names
-    it.
+    Metrics are a mapping, or keywords: `report(step=3, loss=0.5)`, as other libraries take them. A value that is no
+    number never makes the program fail: it is left out, and a warning in the job's progress names it.
     """
-    numbers, notes = plain_numbers({name: _plain(value) for name, value in (metrics or {}).items()}, "metrics")
+    numbers, notes = plain_numbers(_plain_of(metrics, more), "metrics")
     _warn(notes)
     heartbeat.report(
         {"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at_monotonic_s": time.monotonic()}
     )
 
 
-def results(values: Mapping[str, Any]) -> None:
-    """Final values for `status.results`: numbers are averaged over the ranks, text is taken from rank 0.
+def results(values: Mapping[str, Any] | None = None, **more: Any) -> None:
+    """Final values for `status.results`, as a mapping or as keywords: numbers are averaged over the ranks, text is
+    taken from rank 0.
 
     Other values never make the program fail: they are kept as far as possible, and a warning in the job's progress
     names the key.
     """
-    kept, notes = plain_values({name: _plain(value) for name, value in values.items()}, "results")
+    kept, notes = plain_values(_plain_of(values, more), "results")
     heartbeat.flush()
     launcher.send({"op": "results", "values": kept})
     _warn(notes)
+
+
+def _plain_of(given: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in {**(given or {}), **more}.items()}
 
 
 def _plain(value: Any) -> Any:

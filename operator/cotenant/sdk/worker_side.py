@@ -43,13 +43,15 @@ class Worker:
         found = self._context.resume_from
         return None if found is None else str(found)
 
-    def report(self, *, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
-        """Report the progress of this rank. Cheap enough for every step."""
-        self._library.report(step=step, of=of, metrics=metrics)
+    def report(self, metrics: Mapping[str, Any] | None = None, *, step: int, of: int = 0, **more: Any) -> None:
+        """Report the progress of this rank, with metrics as a mapping or as keywords. Cheap enough for every step."""
+        self._library.report(step=step, of=of, metrics={**(metrics or {}), **more})
 
-    def results(self, **values: Any) -> None:
-        """Final values of the job: numbers are averaged over the ranks, texts come from rank 0."""
-        self._library.results(values)
+    def results(self, values: Mapping[str, Any] | None = None, **more: Any) -> None:
+        """Final values of the job, as a mapping or as keywords: numbers are averaged over the ranks, texts come from
+        rank 0.
+        """
+        self._library.results({**(values or {}), **more})
 
     def should_stop(self) -> bool:
         """True when all ranks must save and leave now. Call it once per step, on every rank."""
