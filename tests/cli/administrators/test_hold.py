@@ -14,16 +14,19 @@ OURS = "/apis/cotenant.dev/v1beta1"
 class Recorded:
     namespace = "red"
 
-    def __init__(self) -> None:
+    def __init__(self, annotations: dict[str, str] | None = None) -> None:
         self.patches: list[tuple[str, Any]] = []
+        self.annotations = annotations or {}
+        self.reasons: list[Any] = []
 
     def read(self, path: str) -> dict[str, Any]:
         owner = {"kind": "Session", "name": "nb", "controller": True}
         owners = [owner] if path.endswith("nb-session") else []
-        return {"metadata": {"uid": "u", "ownerReferences": owners}, "spec": {}}
+        return {"metadata": {"uid": "u", "ownerReferences": owners, "annotations": self.annotations}, "spec": {}}
 
     def patch(self, path: str, body: Any) -> None:
         self.patches.append((path, body["spec"]))
+        self.reasons.append((body.get("metadata") or {}).get("annotations"))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,31 @@ def test_a_hold_is_one_write(
     assert main.main(words.split()) == 0
     assert recorded.patches == [write]
     assert printed in capsys.readouterr().out
+
+
+REASON = "cotenant.dev/suspend-reason"
+
+
+@pytest.mark.parametrize(
+    ("words", "before", "written"),
+    [
+        ("hold job t --reason disk", {}, {REASON: "disk"}),
+        ("hold job t", {}, None),
+        ("hold job t", {REASON: "an older one"}, {REASON: None}),
+        ("release job t", {REASON: "disk"}, {REASON: None}),
+        ("resume t", {REASON: "disk"}, {REASON: None}),
+    ],
+)
+def test_the_reason_of_a_hold_of_a_job_ends_with_the_hold(
+    monkeypatch: pytest.MonkeyPatch, words: str, before: dict[str, str], written: Any
+) -> None:
+    recorded = Recorded(before)
+    for place in ("administrators.hold", "terminal.object_names"):
+        monkeypatch.setattr(f"cotenant.cli.{place}.connect", lambda _: recorded)
+    if words.startswith("resume"):
+        monkeypatch.setattr(recorded, "read", lambda path: Recorded.read(recorded, path) | {"spec": {"suspend": True}})
+    assert main.main(words.split()) == 0
+    assert recorded.reasons == [written]
 
 
 @pytest.mark.parametrize(("verb", "instead"), [("hold", "stop"), ("release", "resume")])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cotenant import contract
+from cotenant import contract, names
 from cotenant.api.resources.trainingjob_status import CheckpointStatus, ExitStatus, TrainingJobStatus
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle import progress
@@ -170,6 +171,28 @@ def test_a_suspended_job_without_a_checkpoint_names_none() -> None:
     step = reconcile(observed(status, spec={"suspend": True}), SETTINGS)
     assert step.status is not None
     assert step.status.message == SUSPENDED_MESSAGE
+
+
+def given(reason: str, o: Observation) -> Observation:
+    """The observation of a job that somebody suspended with this reason."""
+    assert o.record.job is not None
+    metadata = o.record.job.metadata.model_copy(update={"annotations": {names.ANNOTATION_SUSPEND_REASON: reason}})
+    record = replace(o.record, job=o.record.job.model_copy(update={"metadata": metadata}))
+    return replace(o, record=record)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [admitted(Phase.EVICTING, *ONE), TrainingJobStatus(phase=Phase.PENDING), None],
+    ids=["it leaves its GPUs", "it waits", "it is suspended already"],
+)
+def test_a_suspended_job_says_the_reason_that_was_given(status: TrainingJobStatus | None) -> None:
+    suspended = TrainingJobStatus(phase=Phase.SUSPENDED, reason="Suspended", message=SUSPENDED_MESSAGE)
+    o = given("it fills the disk", observed(status or suspended, spec={"suspend": True}))
+    step = reconcile(o, SETTINGS)
+    assert step.status is not None
+    assert step.status.message == f"{SUSPENDED_MESSAGE}; the reason given: it fills the disk"
+    assert reconcile(given("it fills the disk", observed(step.status, spec={"suspend": True})), SETTINGS).status is None
 
 
 LEAVE = Eviction(event=LifecycleEvent.EVICTED, kind="Drained", message="was evicted")

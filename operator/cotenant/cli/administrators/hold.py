@@ -35,6 +35,7 @@ def _add(verb: argparse.ArgumentParser, *, holds: bool) -> None:
     job.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
     if holds:
         queue.add_argument("--reason", required=True, metavar="TEXT", help="the reason, which waiting jobs show")
+        job.add_argument("--reason", metavar="TEXT", help="the reason, which the job shows its owner")
     for parser in (queue, job):
         parser.set_defaults(holds=holds)
 
@@ -45,7 +46,7 @@ def run_queue(args: argparse.Namespace) -> int:
 
 
 def run_job(args: argparse.Namespace) -> int:
-    suspend_job(*named(args, args.job), suspended=args.holds)
+    suspend_job(*named(args, args.job), suspended=args.holds, reason=args.reason if args.holds else None)
     return 0
 
 
@@ -55,9 +56,9 @@ def hold_queue(connection: Connection, queue: str, reason: str | None) -> None:
     print(f"queue {queue}: " + (f"no job of it starts: {reason}" if reason else "its jobs start again"))
 
 
-def suspend_job(connection: Connection, name: ObjectName, *, suspended: bool) -> None:
+def suspend_job(connection: Connection, name: ObjectName, *, suspended: bool, reason: str | None = None) -> None:
     job = connection.read(name.path)
     refuse_session(job, name, "stop" if suspended else "resume")
-    suspend(connection, name.path, job, suspended)
+    suspend(connection, name.path, job, suspended, reason)
     told = "suspended; its owner can resume it: hold its queue if that must not be" if suspended else "resumed"
     print(f"{name}: {told}")

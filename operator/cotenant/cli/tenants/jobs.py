@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from cotenant import names
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, UserError
 from cotenant.cli.terminal.cluster_verb import add_timeout
 from cotenant.cli.terminal.connection import Connection
@@ -40,9 +41,14 @@ def refuse_session(job: Document, name: ObjectName, verb: str) -> None:
         raise UserError(f"{name} is the job of session {session}: {instead}", EXIT_REFUSED)
 
 
-def suspend(connection: Connection, path: str, found: Document, wanted: bool) -> None:
-    """Write `spec.suspend` of exactly this object. A newer one of the same name is not changed."""
-    connection.patch(path, {"metadata": {"uid": found["metadata"]["uid"]}, "spec": {"suspend": wanted}})
+def suspend(connection: Connection, path: str, found: Document, wanted: bool, reason: str | None = None) -> None:
+    """Write `spec.suspend` of exactly this object, with this reason and no older one. A newer object of the same name
+    is not changed.
+    """
+    metadata = {"uid": found["metadata"]["uid"]}
+    if reason != (found["metadata"].get("annotations") or {}).get(names.ANNOTATION_SUSPEND_REASON):
+        metadata["annotations"] = {names.ANNOTATION_SUSPEND_REASON: reason}
+    connection.patch(path, {"metadata": metadata, "spec": {"suspend": wanted}})
 
 
 def wait_for(

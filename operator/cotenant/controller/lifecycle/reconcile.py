@@ -47,11 +47,11 @@ from cotenant.controller.lifecycle.policies import (
     stop_request,
 )
 from cotenant.controller.lifecycle.termination import (
-    SUSPENDED_MESSAGE,
     Ending,
     Eviction,
     is_unconfirmed,
     reconcile_evicting,
+    suspended_message,
     terminate,
     with_forced_deletions,
 )
@@ -163,12 +163,8 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
         changed = status_transitions.moved(
             status, LifecycleEvent.ACCEPTED, reason="Accepted", message="", now=now, pending=None
         )
-    elif o.spec.suspend and o.phase is Phase.PENDING:
-        event = EventToRecord(reason="Suspended", message=SUSPENDED_MESSAGE)
-        changed = status_transitions.moved(
-            status, LifecycleEvent.SUSPENDED, reason="Suspended", message=SUSPENDED_MESSAGE, now=now, pending=None,
-            **o.record.size_requested,
-        )  # fmt: skip
+    elif o.spec.suspend and (suspended := _suspended_waiting(o, status)) is not None:
+        changed, event = suspended
     elif not o.spec.suspend and o.phase is Phase.SUSPENDED:
         event = EventToRecord(reason="Resumed", message="spec.suspend was cleared")
         changed = status_transitions.moved(
@@ -181,6 +177,24 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
     else:
         return ReconcileResult(delete_pods=o.stoppable)
     return ReconcileResult(status=changed, delete_pods=o.stoppable, event=event)
+
+
+def _suspended_waiting(
+    o: Observation, status: TrainingJobStatus
+) -> tuple[TrainingJobStatus, EventToRecord | None] | None:
+    """The status and the Event of a job that is suspended before it starts, or for another reason; None if the status
+    says so already.
+    """
+    said = suspended_message(o, status)
+    if o.phase is Phase.PENDING:
+        changed = status_transitions.moved(
+            status, LifecycleEvent.SUSPENDED, reason="Suspended", message=said, now=o.now, pending=None,
+            **o.record.size_requested,
+        )  # fmt: skip
+        return changed, EventToRecord(reason="Suspended", message=said)
+    if o.phase is Phase.SUSPENDED and said != status.message:
+        return status_transitions.explained(status, reason="Suspended", message=said, now=o.now), None
+    return None
 
 
 def _reconcile_restored(o: Observation) -> ReconcileResult:

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from cotenant import names
 from cotenant.api.conversion.conditions import find_true
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.scalars.status_text import plain_sentence
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, exit_status
@@ -153,11 +155,18 @@ def _released(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
     freed = freed.model_copy(update=o.record.size_requested)
     if o.spec is None or not o.spec.suspend:
         return freed
-    saved = freed.progress.last_checkpoint.step if freed.progress and freed.progress.last_checkpoint else None
-    kept = "" if saved is None else f"; its checkpoint of step {saved} is kept"
+    message = suspended_message(o, freed)
     return status_transitions.moved(
-        freed, LifecycleEvent.SUSPENDED, reason="Suspended", message=SUSPENDED_MESSAGE + kept, now=o.now, pending=None
+        freed, LifecycleEvent.SUSPENDED, reason="Suspended", message=message, now=o.now, pending=None
     )
+
+
+def suspended_message(o: Observation, status: TrainingJobStatus) -> str:
+    """What resumes a suspended job, which checkpoint is kept, and the reason if one was given."""
+    saved = status.progress.last_checkpoint.step if status.progress and status.progress.last_checkpoint else None
+    said = o.record.job.metadata.annotations.get(names.ANNOTATION_SUSPEND_REASON) if o.record.job else None
+    kept = "" if saved is None else f"; its checkpoint of step {saved} is kept"
+    return plain_sentence(SUSPENDED_MESSAGE + kept + (f"; the reason given: {said}" if said else ""))
 
 
 def _with_last_progress(o: Observation, status: TrainingJobStatus, state: str) -> TrainingJobStatus:

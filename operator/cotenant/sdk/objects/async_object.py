@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from cotenant import names
 from cotenant.sdk.api_session import ApiSession
 from cotenant.sdk.errors import ClusterUnreachableError, JobTimeoutError, MissingObjectError
 from cotenant.sdk.job_paths import object_path
@@ -74,10 +75,15 @@ class AsyncObject:
 
     async def stop(self) -> None:
         """Make it give its GPUs back and wait. It may save, and `resume` continues it."""
-        await self.patch({"suspend": True})
+        await self._suspend(True)
 
     async def resume(self) -> None:
-        await self.patch({"suspend": False})
+        await self._suspend(False)
+
+    async def _suspend(self, wanted: bool) -> None:
+        """The reason of an earlier hold does not count for this one."""
+        metadata = {"uid": self.uid, "annotations": {names.ANNOTATION_SUSPEND_REASON: None}}
+        await self.server.request("PATCH", self.path, {"metadata": metadata, "spec": {"suspend": wanted}})
 
     async def delete(self) -> None:
         """End it for good. If it is gone already, that is no error."""
