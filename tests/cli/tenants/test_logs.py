@@ -14,7 +14,8 @@ from cotenant import names
 from cotenant.cli.errors import UserError
 from cotenant.cli.main import build_parser
 from cotenant.cli.tenants import logs
-from cotenant.cli.terminal.connection import BadRequestError, Connection
+from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.refusals import BadRequestError
 
 JOB = {
     "metadata": {"name": "train", "namespace": "red", "uid": "u"},

@@ -173,6 +173,23 @@ def test_what_else_is_in_a_manifest_is_left_out_and_named(
     assert ready.writes == ["POST trainingjobs/m"]
 
 
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (["PyTorchJob", "Service"], "job.yaml has no TrainingJob; it has PyTorchJob, Service"),
+        ([], "job.yaml has no TrainingJob; it has nothing"),
+        (["TrainingJob", "TrainingJob"], "there are 2 TrainingJobs; submit makes one: kubectl apply makes all"),
+    ],
+)
+def test_a_manifest_without_one_job_is_refused_with_what_is_in_it(
+    ready: PlayedCluster, here: Path, capsys: pytest.CaptureFixture[str], kinds: list[str], said: str
+) -> None:
+    (here / "job.yaml").write_text(yaml.safe_dump_all([{"kind": kind} for kind in kinds]))
+    assert main.main(["submit", "--yes", "-f", "job.yaml"]) == 2
+    assert said in capsys.readouterr().err
+    assert ready.writes == []
+
+
 @pytest.mark.parametrize("verb", [["submit"], ["whatif"]])
 def test_a_text_that_is_no_yaml_is_refused_with_its_place(
     ready: PlayedCluster, here: Path, capsys: pytest.CaptureFixture[str], verb: list[str]
@@ -195,6 +212,7 @@ def test_a_text_that_is_no_yaml_is_refused_with_its_place(
         (["tarin.py"], "tarin.py: there is no such file in what travels; did you mean train.py?"),
         (["python"], "no such file in what travels (a command begins with one of python, python3, bash,"),
         (["fish", "train.py"], "fish: there is no such file"),
+        (["job.yaml"], "job.yaml is no program; if it is a manifest: kubectl cotenant submit -f job.yaml"),
     ],
 )
 def test_words_that_make_no_job_are_refused(

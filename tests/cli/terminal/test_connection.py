@@ -147,7 +147,19 @@ async def test_the_sdk_asks_the_plugin_once_more_too(api: ApiServer, plugged: Pa
     [
         ((404, b"404 page not found"), (5, "this cluster's operator answers no such questions")),
         ((404, b'{"kind": "Status", "message": "job not found"}'), (3, "job not found")),
+        (
+            (404, b'{"kind": "Status", "message": "trainingjobs.cotenant.dev \\"a\\" not found"}'),
+            (3, "cotenant: there is no job a in namespace red: `kubectl get trainingjobs -n red` lists those"),
+        ),
         ((403, b'{"kind": "Status", "message": "User cannot get"}'), (4, "User cannot get")),
+        (
+            (
+                403,
+                b'{"kind": "Status", "message": "User \\"al\\" cannot get resource x in the namespace \\"b\\"",'
+                b' "details": {"kind": "explanations"}}',
+            ),
+            (4, 'The ClusterRole view in that namespace allows it: ask whoever manages "b".'),
+        ),
         (
             (403, b'{"kind": "Status", "message": "User cannot list", "details": {"kind": "queuetrees"}}'),
             (4, "Your own queue: `kubectl cotenant offer`"),
@@ -170,8 +182,10 @@ async def test_the_sdk_asks_the_plugin_once_more_too(api: ApiServer, plugged: Pa
     ],
     ids=[
         "no such API",
+        "another answer",
         "no such job",
         "may not",
+        "may not in that namespace",
         "may not see queues",
         "may not answer requests",
         "may not see all namespaces",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.cli.documents import documents_of
+from cotenant.cli.documents import SUFFIXES, documents_of
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.queries import whatif
 from cotenant.cli.tenants.jobs import FINISHED, Document, exists, phase_of, wait_for
@@ -196,8 +196,11 @@ def _say(job: Document) -> None:
 def _of_manifest(args: argparse.Namespace, connection: Connection) -> Submission:
     documents = list(documents_of(args.filename, recursive=False))
     jobs = [one for one in documents if one.get("kind") == "TrainingJob"]
-    if len(jobs) != 1:
-        raise UserError(f"there are {len(jobs)} TrainingJobs in what was given: give one of them", EXIT_USAGE)
+    if not jobs:
+        found = ", ".join(sorted({str(one.get("kind")) for one in documents})) or "nothing"
+        raise UserError(f"{' '.join(args.filename)} has no TrainingJob; it has {found}", EXIT_USAGE)
+    if len(jobs) > 1:
+        raise UserError(f"there are {len(jobs)} TrainingJobs; submit makes one: kubectl apply makes all", EXIT_USAGE)
     for other in (one for one in documents if one is not jobs[0]):
         what = f"{other.get('kind')} {(other.get('metadata') or {}).get('name')}"
         print(f"{what} is left out: submit makes the TrainingJob alone; kubectl apply makes both", file=sys.stderr)
@@ -226,6 +229,8 @@ def _command(root: Path, folder: Folder, first: str, words: Sequence[str]) -> tu
     Raises UserError.
     """
     script, files = Path(first), dict(folder.files)
+    if script.suffix in SUFFIXES:
+        raise UserError(f"{first} is no program; if it is a manifest: kubectl cotenant submit -f {first}", EXIT_USAGE)
     try:
         below = script.resolve().relative_to(root.resolve()).as_posix()
     except ValueError:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
+from cotenant.cli.errors import EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.terminal import api_connection
+from cotenant.cli.terminal.refusals import parsed, refusal
 from cotenant.sdk import kubeconfig
 from cotenant.sdk.errors import CredentialsError
 from cotenant.sdk.job_paths import QUESTIONS
@@ -21,12 +22,7 @@ from cotenant.sdk.kubeconfig import ApiServer
 TIMEOUT_S: Final = 30.0
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 MERGE_PATCH: Final = "application/merge-patch+json"
-NO_API: Final = (
-    "this cluster's operator answers no such questions: it is older than this program, or was installed with"
-    " query.enabled=false, or Kubernetes is older than 1.33"
-)
 CHUNK: Final = 1 << 16
-NO_RESOURCE: Final = "this cluster does not know such objects: are Cotenant's CRDs installed?"
 
 
 def add_arguments(parser: argparse._ActionsContainer, *, all_namespaces: bool = False) -> None:
@@ -35,10 +31,6 @@ def add_arguments(parser: argparse._ActionsContainer, *, all_namespaces: bool = 
         parser.add_argument("-A", "--all-namespaces", action="store_true", help="list all namespaces")
     parser.add_argument("--context", metavar="CONTEXT", help="context of the kubeconfig (default: the current one)")
     parser.add_argument("--kubeconfig", metavar="FILE", help="file (default: $KUBECONFIG, or ~/.kube/config)")
-
-
-class BadRequestError(UserError):
-    """The API server cannot do it now: for example, a container that has not started has no log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +75,8 @@ class Connection:
             if code != 401 or not self.server.renew():
                 break
         if code < 300:
-            return _document(answer)
-        raise _refusal(code, answer, is_question=path.startswith(QUESTIONS))
+            return parsed(answer)
+        raise refusal(code, answer, path, is_question=path.startswith(QUESTIONS))
 
     def stream(self, path: str, *, endless: bool) -> Iterator[bytes]:
         """What the API server sends from this path, as it arrives. `endless`: silence does not end it. Raises
@@ -99,7 +91,7 @@ class Connection:
                 if response.status == 401 and is_first and self.server.renew():
                     continue
                 if response.status >= 300:
-                    raise _refusal(response.status, response.read(ANSWER_BYTES), is_question=False)
+                    raise refusal(response.status, response.read(ANSWER_BYTES), path, is_question=False)
                 while chunk := response.read1(CHUNK):
                     yield chunk
                 return
@@ -131,67 +123,3 @@ def connect(args: argparse.Namespace, timeout_s: float = TIMEOUT_S) -> Connectio
     except CredentialsError as error:
         raise UserError(str(error), EXIT_USAGE) from error
     return Connection(server, args.namespace or server.namespace, timeout_s)
-
-
-_VIEWER: Final = (
-    "\nYour own queue: `kubectl cotenant offer`, `kubectl get localqueues`. Whoever is bound to the ClusterRole"
-    " cotenant-queue-viewer sees all queues and nodes: ask an administrator (the chart's tenants.queueViewers)."
-)
-_OF_VIEWERS: Final = frozenset({"queuetrees", "nodeneeds", "queues", "gpunodes"})
-_OF_ADMINISTRATORS: Final = frozenset({"queues", "gpunodes", "bookings", "clusterwhatifs", "quotarequests"})
-"""Kinds that administrators alone change or ask, except that tenants create quotarequests."""
-_OF_NAMESPACES: Final = frozenset(
-    {"explanations", "offers", "quotarequests", "runs", "sessions", "showbacks", "sweeps", "trainingjobs"}
-)
-
-
-def _document(text: bytes) -> dict[str, Any]:
-    """The parsed answer. An answer that is not an object becomes an empty one."""
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _who_may(kind: str, message: str) -> str:
-    """What a person can do who lacks a right, after the sentence of the API server."""
-    verb = message.partition(" cannot ")[2].partition(" ")[0]
-    if kind in _OF_ADMINISTRATORS and verb in {"create", "update", "patch", "delete"}:
-        return "\nAsk an administrator, who is bound to the ClusterRole cotenant-administrator."
-    if kind in _OF_VIEWERS:
-        return _VIEWER
-    if kind in _OF_NAMESPACES and message.endswith("at the cluster scope"):
-        return "\nWithout -A you see your own namespace; -n NAMESPACE is another."
-    return ""
-
-
-def _refusal(code: int, text: bytes, *, is_question: bool) -> UserError:
-    """Sentence and exit code for an error answer."""
-    document = _document(text)
-    message = str(document.get("message") or text[:300].decode(errors="replace").strip())
-    if code == 404 and document.get("kind") != "Status":
-        return UserError(NO_API if is_question else NO_RESOURCE, EXIT_UNAVAILABLE)
-    if code == 404:
-        return UserError(message, EXIT_NOT_FOUND)
-    if code in {401, 403}:
-        hint = _who_may(str((document.get("details") or {}).get("kind")), message)
-        return UserError((message or "the API server does not know you") + hint, EXIT_FORBIDDEN)
-    if code in {429, 503, 504} and is_question:
-        return UserError(
-            f"the operator does not answer now ({message}); its leader may be changing: ask again in some seconds."
-            " If it stays so, `kubectl cotenant doctor` tells an administrator why",
-            EXIT_UNAVAILABLE,
-        )
-    if code in {429, 503, 504}:
-        return UserError(f"the API server does not answer now ({message}): ask again in some seconds", EXIT_UNAVAILABLE)
-    if document.get("reason") == "BadGateway":  # the operator's word about another cluster
-        return UserError(message, EXIT_UNAVAILABLE)
-    if code in {413, 422}:
-        return UserError(message)
-    if code >= 500 and not is_question:
-        return UserError(f"the API server failed ({code}): {message}", EXIT_UNAVAILABLE)
-    if is_question:
-        return UserError(f"the operator refused the question ({code}): {message}")
-    refused = f"the API server refused it ({code}): {message}"
-    return BadRequestError(refused) if code == 400 else UserError(refused)

@@ -14,7 +14,8 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
-from cotenant.cli.terminal.connection import BadRequestError, Connection
+from cotenant.cli.terminal.connection import Connection
+from cotenant.cli.terminal.refusals import BadRequestError
 
 LONGEST_PAUSE_S: Final = 30.0
 FAILURES_MAX: Final = 12
