@@ -123,11 +123,11 @@ def with_ill_gpu(node: Node) -> Node:
     return replace(node, gpus=(replace(node.gpus[0], healthy=False), *node.gpus[1:]))
 
 
-def test_unhealthy_gpus_that_would_help_are_named() -> None:
+def test_gpus_that_are_not_handed_out_and_would_help_are_named() -> None:
     node = with_ill_gpu(make_node("n1", gpus=2))
     assert refused([node], make_job("a", workers=2)) == (
         "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers; it would fit, but 1 GPU is"
-        f" unhealthy and not handed out: {node.gpus[0].uuid} on n1."
+        f" not handed out (unhealthy, or in use by a process outside Cotenant): {node.gpus[0].uuid} on n1."
     )
     assert "ill" not in refused([node], make_job("a", workers=3))
 
@@ -255,4 +255,6 @@ def test_at_most_three_unhealthy_gpus_are_named(number: int, more: str) -> None:
     nodes = [with_ill_gpu(make_node(f"n{index}", gpus=1)) for index in range(number)]
     named = ", ".join(f"GPU-n{index}-0 on n{index}" for index in range(3))
     message = refused([*nodes, make_node("up", gpus=1)], make_job("a", workers=number + 1))
-    assert message.endswith(f"{number} GPUs are unhealthy and not handed out: {named}{more}.")
+    assert message.endswith(
+        f"{number} GPUs are not handed out (unhealthy, or in use by a process outside Cotenant): {named}{more}."
+    )

@@ -180,7 +180,10 @@ def one_node(job: Job) -> str:
 
 
 def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
-    """Clause that names the unhealthy GPUs, if the gang would fit with them."""
+    """Clause that names the GPUs that are not handed out, if the gang would fit with them.
+
+    An agent also withholds a GPU that a stranger's process uses; the snapshot does not say which of both it is.
+    """
     ill = [f"{gpu.uuid} on {node.name}" for node in everything.nodes for gpu in node.gpus if not gpu.healthy]
     if not ill:
         return ""
@@ -195,7 +198,8 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
         return ""
     shown = ", ".join(ill[:SHOWN_MAX]) + (" …" if len(ill) > SHOWN_MAX else "")
     verb = "is" if len(ill) == 1 else "are"
-    return f"; it would fit, but {counted(len(ill), 'GPU')} {verb} unhealthy and not handed out: {shown}"
+    why = "unhealthy, or in use by a process outside Cotenant"
+    return f"; it would fit, but {counted(len(ill), 'GPU')} {verb} not handed out ({why}): {shown}"
 
 
 def _binding_resource(nodes: FitCache, request: Request) -> str:
