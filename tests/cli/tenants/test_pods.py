@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cotenant import names
 from cotenant.cli import main
+from cotenant.cli.tenants.access.attach import SHELL
 from cotenant.controller.client.kube import PODS
 from tests.cli.tenants.cluster import PlayedCluster
 
@@ -61,7 +65,7 @@ def running(cluster: PlayedCluster) -> PlayedCluster:
         ),
         (
             ["attach", "train"],
-            ["exec", "-i", "-t", "train-2-0", "-c", "worker", "--", "sh", "-c", "exec bash 2>/dev/null || exec sh"],
+            ["exec", "-i", "-t", "train-2-0", "-c", "worker", "--", *SHELL],
         ),
         (["port-forward", "train", "6006", "8080:80"], ["port-forward", "pod/train-2-0", "6006", "8080:80"]),
         (["port-forward", "--rank", "2", "train", "6006"], ["port-forward", "pod/train-2-1", "6006"]),
@@ -218,3 +222,19 @@ def test_a_job_on_another_cluster_is_reached_there(
     assert main.main(words) == 1
     assert "red/train is on cluster west, as far/train-1: its pods are reached there" in capsys.readouterr().err
     assert became == []
+
+
+@pytest.mark.parametrize("there", [["sh", "bash"], ["sh"]], ids=["with bash", "without bash"])
+def test_a_shell_shows_the_errors_of_what_runs_in_it(tmp_path: Path, there: list[str]) -> None:
+    """And so its prompt: bash writes it to stderr, and is interactive only if that is a terminal."""
+    for name in there:
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+    found = subprocess.run(
+        [tmp_path / SHELL[0], *SHELL[1:]],
+        input='nosuch; echo "${0##*/}"',
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ("nosuch" in found.stderr, found.stdout) == (True, f"{there[-1]}\n")

@@ -11,7 +11,8 @@ from cotenant.cli.tenants.pods import kubectl, pod_of_rank
 from cotenant.cli.terminal.connection import add_arguments
 from cotenant.cli.terminal.object_names import named
 
-SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")
+# No redirection here: it would hold for the shell itself, which then shows no prompt and no error.
+SHELL = ("sh", "-c", 'exec "$(command -v bash || command -v sh)"')
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
