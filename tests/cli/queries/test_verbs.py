@@ -81,6 +81,20 @@ def test_a_job_is_a_line_with_its_place_and_its_start() -> None:
 
 
 @pytest.mark.parametrize(
+    ("attempt", "shown"),
+    [
+        ({"phase": "Running", "reason": "Running"}, ""),
+        ({"phase": "Starting", "reason": "Admitted"}, ""),
+        ({"phase": "Starting", "reason": "FailedMount"}, "FailedMount"),
+        ({}, ""),
+    ],
+)
+def test_a_job_that_does_not_start_is_a_line_with_the_reason(attempt: dict[str, str], shown: str) -> None:
+    status = {"standing": "Admitted", "queue": "team-a", "attempt": attempt}
+    assert ps.cells({"metadata": {"name": "train"}, "status": status}, NOW)[6] == shown
+
+
+@pytest.mark.parametrize(
     ("status", "cells"),
     [
         (

@@ -61,6 +61,10 @@ def test_wide_lists_all_that_the_answer_has() -> None:
     assert (len([line for line in lines if line.startswith("  ")]), "more" in "".join(lines)) == (7, False)
 
 
+RUNS = {"phase": "Running", "reason": "Running"}
+BLOCKED = {"phase": "Starting", "reason": "FailedMount", "message": "configmap c not found"}
+
+
 @pytest.mark.parametrize(
     ("status", "line"),
     [
@@ -81,6 +85,12 @@ def test_wide_lists_all_that_the_answer_has() -> None:
             "  leaving for it: a job of another tenant, 2 GPUs",
         ),
         ({"standing": "Admitted"}, "red/train does not wait: it has GPUs, and starts or runs."),
+        ({"standing": "Admitted", "attempt": RUNS}, "red/train does not wait: it has GPUs, and is Running."),
+        (
+            {"standing": "Admitted", "attempt": BLOCKED},
+            "red/train does not wait: it has GPUs, and is Starting (FailedMount).",
+        ),
+        ({"standing": "Admitted", "attempt": BLOCKED}, "configmap c not found"),
         ({"standing": "Leaving"}, "red/train does not wait: it was asked to give its GPUs back."),
         ({"standing": "Away"}, "red/train does not wait: it is on another cluster."),
         (WAITS | {"elsewhere": "It is also in line on cluster west"}, "It is also in line on cluster west"),
@@ -101,6 +111,9 @@ def test_wide_lists_all_that_the_answer_has() -> None:
         "a quota stops it",
         "somebody leaves",
         "admitted",
+        "running",
+        "what keeps it from running",
+        "what keeps it from running in words",
         "leaving",
         "on another cluster",
         "in line on another cluster too",

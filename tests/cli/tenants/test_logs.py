@@ -131,6 +131,15 @@ def test_a_pod_that_has_not_started_is_waited_for_where_its_log_is_followed(
         show(Pods({"train-3-0": ([0], [])}, waits=1), JOB, parsed())
 
 
+def test_a_job_that_does_not_start_says_why_it_prints_nothing() -> None:
+    blocked = {"phase": "Starting", "message": "configmap c not found"}
+    starting: dict[str, Any] = {**JOB, "status": {"attempts": 3, "placement": {}, **blocked}}
+    with pytest.raises(
+        UserError, match="red/train prints nothing yet, it is Starting: configmap c not found; --follow"
+    ):
+        show(Pods({"train-3-0": ([0], [])}, waits=1), starting, parsed())
+
+
 @pytest.mark.parametrize("flags", [(), ("-f",)], ids=["read", "followed"])
 def test_what_a_job_on_another_cluster_prints_is_asked_of_the_operator(
     capsysbinary: pytest.CaptureFixture[bytes], flags: tuple[str, ...]

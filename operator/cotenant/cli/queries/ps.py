@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from cotenant.cli.queries.why import QUIET
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import about_when, printed, table
@@ -151,9 +152,15 @@ def cells(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         status.get("asks", ""),
         str(status.get("position", "")),
         about_when(start, now) if start else "",
-        status.get("reason", ""),
+        _reason(status),
         _age(status["submittedAt"], now) if "submittedAt" in status else "",
     )
+
+
+def _reason(status: Mapping[str, Any]) -> str:
+    """Why it waits or is set aside, or what keeps the pods of its attempt from running."""
+    of_attempt = (status.get("attempt") or {}).get("reason")
+    return str(status.get("reason") or ("" if of_attempt in QUIET else of_attempt))
 
 
 def _age(since: str, now: datetime) -> str:

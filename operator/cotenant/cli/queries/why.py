@@ -22,6 +22,8 @@ SHOWN = 5
 ASKED_MAX: Final = 20
 """How often the operator is asked about a job that it has not seen yet."""
 ASKED_S: Final = 0.5
+QUIET: Final = frozenset({None, "Admitted", "Running"})
+"""Reasons of an attempt to which nothing has happened."""
 OF_QUOTAS: Final = frozenset({"NoQuota", "ExceedsLimit"})
 """Reasons for which a QuotaRequest may help."""
 
@@ -57,9 +59,10 @@ def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]
     metadata, status = answer["metadata"], answer.get("status") or {}
     job, standing = f"{metadata['namespace']}/{metadata['name']}", status.get("standing", "")
     if standing != "Waiting":
-        yield f"{painted(job, Colour.BOLD)} does not wait: {_of_standing(standing)}"
-        if status.get("message"):
-            yield status["message"]
+        attempt = status.get("attempt") or {}
+        yield f"{painted(job, Colour.BOLD)} does not wait: {_of_standing(standing, attempt)}"
+        if said := status.get("message") or attempt.get("message"):
+            yield said
         command = status.get("returnsIf", "").partition(": ")[2] if standing == "Suspended" else ""
         if command:
             yield f"To have it in line again: {command}"
@@ -85,9 +88,11 @@ def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]
         )
 
 
-def _of_standing(standing: str) -> str:
+def _of_standing(standing: str, attempt: Mapping[str, Any]) -> str:
+    phase, reason = attempt.get("phase"), attempt.get("reason")
+    doing = f"is {phase}{f' ({reason})' if reason not in QUIET else ''}" if phase else "starts or runs"
     known = {
-        "Admitted": "it has GPUs, and starts or runs.",
+        "Admitted": f"it has GPUs, and {doing}.",
         "Leaving": "it was asked to give its GPUs back.",
         "Away": "it is on another cluster.",
     }

@@ -16,13 +16,14 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import urlencode
 
 from cotenant import names
-from cotenant.cli.errors import UserError
+from cotenant.cli.errors import EXIT_UNAVAILABLE, UserError
 from cotenant.cli.tenants.jobs import FINISHED
 from cotenant.cli.terminal import followed_log
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection
 from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.plain_stream import byte_output
+from cotenant.cli.terminal.refusals import BadRequestError
 from cotenant.sdk.job_paths import PodPaths, ranks_of
 
 STREAMS_MAX: Final = 64
@@ -126,7 +127,13 @@ def show(connection: Connection, job: Mapping[str, Any], args: argparse.Namespac
     def read(pod: WorkerPod) -> None:
         printer.copy(pod, stream(connection, place, pod, args), prefixed=several)
 
-    _all_at_once(read, chosen)
+    try:
+        _all_at_once(read, chosen)
+    except BadRequestError:  # of --follow it is waited for
+        if status.get("phase") != "Starting":
+            raise
+        said = f"{metadata['namespace']}/{metadata['name']} prints nothing yet, it is Starting: {status.get('message')}"
+        raise UserError(f"{said}; --follow waits for its output", EXIT_UNAVAILABLE) from None
     return 0
 
 

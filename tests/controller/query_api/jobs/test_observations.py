@@ -44,6 +44,13 @@ def test_each_role_is_counted(spec: dict[str, Any], status: TrainingJobStatus, r
     assert roles_of(record_of(status, **spec)) == roles
 
 
+def test_an_attempt_that_does_not_start_says_why() -> None:
+    said = {"reason": "FailedMount", "message": "configmap c not found"}
+    starting = admitted(Phase.STARTING, ("n1", 1)).model_copy(update=said)
+    assert observed(record_of(starting), {}, T0)["attempt"] == {"phase": "Starting", **said}
+    assert "attempt" not in observed(record_of(WAITS), {}, T0)
+
+
 def test_what_it_ran_is_no_time_that_it_waited() -> None:
     ended = WAITS.model_copy(update={"usage": UsageStatus(run_seconds=40)})
     assert observed(record_of(ended), {}, T0 + 100)["waitedSeconds"] == 60

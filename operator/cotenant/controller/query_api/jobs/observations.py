@@ -1,4 +1,6 @@
-"""What an Explanation tells of a job besides the decision: its roles, how long it did not run, what its GPUs do now."""
+"""What an Explanation tells of a job besides the decision: its roles, how long it did not run, what its attempt and its
+GPUs do now.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,15 @@ def observed(record: JobRecord, use: Mapping[str, MeasuredUse], now: float) -> D
         "waitedSeconds": None if submitted is None else max(0, int(now - submitted - ran)),
         "leftSeconds": max(0, int(limit - ran)) if held and limit is not None else None,
         "use": _use(use.get(record.uid, NOTHING_MEASURED)) if held else {},
+        "attempt": _attempt(record) if held else {},
     }
     return filled(found)
+
+
+def _attempt(record: JobRecord) -> dict[str, str]:
+    """What the attempt that holds GPUs does now: for one that does not start, why."""
+    status = record.status
+    return filled({"phase": record.phase.value, "reason": status.reason, "message": status.message})
 
 
 def roles_of(record: JobRecord) -> dict[str, int]:
