@@ -210,7 +210,7 @@ def test_a_trial_that_is_run_again_takes_no_name_of_another_trial(
     cluster.job("lr-0", status={"phase": "Failed"})
     cluster.stored("lr-0")["metadata"]["ownerReferences"] = [{"kind": "Sweep", "name": "lr", "controller": True}]
     assert main.main(["retry", "lr-0"]) == 0
-    assert "red/lr-0-2 begins anew as red/lr-0" in capsys.readouterr().out
+    assert "red/lr-0-2 is a new run of red/lr-0" in capsys.readouterr().out
 
 
 SWEEP = {"metadata": {"name": "lr", "namespace": "red", "uid": "s"}, "spec": {}, "status": {"phase": "Running"}}

@@ -241,7 +241,10 @@ def test_a_shell_script_or_a_command_is_a_program_too(
     assert (job["metadata"]["name"].startswith(name), job["spec"]["runtime"]["command"]) == (True, command)
 
 
-@pytest.mark.parametrize(("queues", "says"), [([], "none does"), (["a", "b"], "these do: a, b")])
+@pytest.mark.parametrize(
+    ("queues", "says"),
+    [([], "no queue serves namespace red: ask"), (["a", "b"], "several queues serve namespace red: a, b")],
+)
 def test_a_namespace_of_no_queue_or_of_several_has_to_name_one(
     ready: PlayedCluster, capsys: pytest.CaptureFixture[str], queues: list[str], says: str
 ) -> None:

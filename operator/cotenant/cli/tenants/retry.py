@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         _write(document, *change_of(text))
     made = connection.call("POST", jobs_path(name.namespace), document)
     goes_on = "checkpoint" in document["spec"] and not args.fresh
-    how = "goes on from the checkpoint of" if goes_on else "begins anew as"
+    how = "goes on from the checkpoint of" if goes_on else "is a new run of"
     there = f"{name.namespace}/{made['metadata']['name']}"
     print(f"{there} {how} {name}, and waits for its place: `kubectl cotenant why {there}`")
     return 0

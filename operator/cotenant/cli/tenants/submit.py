@@ -296,8 +296,9 @@ def queue_of(connection: Connection) -> str:
         found = connection.read(object_path("localqueues", connection.namespace))["items"]
     queues = [one["metadata"]["name"] for one in found]
     if len(queues) != 1:
-        there = f"these do: {', '.join(queues)}" if queues else "none does; ask your administrator"
-        raise UserError(f"give --queue: of the queues that serve namespace {connection.namespace}, {there}", EXIT_USAGE)
+        missing = f"no queue serves namespace {connection.namespace}: ask an administrator for one"
+        several = f"give --queue: several queues serve namespace {connection.namespace}: {', '.join(queues)}"
+        raise UserError(several if queues else missing, EXIT_USAGE)
     return str(queues[0])
 
 
