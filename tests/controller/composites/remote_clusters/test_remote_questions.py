@@ -21,9 +21,11 @@ from cotenant.controller.client.kube import (
     Outcome,
     RefusedListError,
     Reply,
+    UnreachableError,
 )
 from cotenant.controller.composites.remote_clusters.remote_pods import RemotePods
 from cotenant.controller.composites.remote_clusters.remote_questions import (
+    AGAIN,
     STREAMS_OF_ONE_MAX,
     RemoteQuestions,
     log_query,
@@ -153,6 +155,31 @@ async def test_a_cluster_that_does_not_answer_is_named_with_what_to_do(fault: Fa
     assert str(refused.value).startswith("cluster there: ")
     assert says in str(refused.value)
     assert str(refused.value).endswith("There: kubectl cotenant logs far/train-1")
+
+
+async def test_a_reader_is_not_shown_the_operators_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lost(*_: Any) -> Any:
+        raise UnreachableError("GET /api/v1/namespaces/far/pods failed 5 times; last: TimeoutError: no route to host")
+
+    asked = Asked()
+    monkeypatch.setattr(asked.there, "list", lost)
+    with pytest.raises(ElsewhereError) as refused:
+        await asked("/pods")
+    said = "cluster there: the cluster does not answer: TimeoutError: no route to host. There: kubectl cotenant logs"
+    assert str(refused.value) == f"{said} far/train-1"
+
+
+async def test_trouble_of_the_api_server_here_is_not_put_down_to_the_other_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def lost(*_: Any) -> Any:
+        raise UnreachableError("GET /api/v1/namespaces/cotenant-system/secrets/west failed 5 times; last: reset")
+
+    asked = Asked()
+    monkeypatch.setattr(asked.here, "get", lost)
+    with pytest.raises(ElsewhereError) as refused:
+        await asked("/pods")
+    assert str(refused.value) == f"the API server here does not answer the operator now: {AGAIN}"
 
 
 async def test_an_account_that_may_not_list_pods_there_is_told_its_role(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -24,6 +25,9 @@ from cotenant.controller.query_api.proposals import annotated_user
 from cotenant.controller.query_api.questions import ElsewhereError, TooManyQuestionsError
 from cotenant.controller.query_api.server import Route
 
+log = logging.getLogger(__name__)
+
+AGAIN: Final = "ask again in some seconds; it says nothing about the other cluster or the job there"
 STREAMS_MAX: Final = 128
 STREAMS_OF_ONE_MAX: Final = 64
 """At most this many logs are read at once, together and for each user."""
@@ -86,13 +90,16 @@ class RemoteQuestions:
 
     @contextlib.asynccontextmanager
     async def _there(self, cluster: ClusterRun) -> AsyncIterator[PodsThere]:
-        """Raises ElsewhereError if the cluster does not answer or refuses."""
+        """Raises ElsewhereError if the cluster, or the API server here, does not answer or refuses."""
         try:
             async with self.pods.of(cluster) as there:
                 yield there
-        except (TroubleError, UnreachableError) as error:
+        except TroubleError as error:
             asked = f"kubectl cotenant logs {cluster.namespace}/{cluster.job}"
             raise ElsewhereError(f"cluster {cluster.name}: {error}. There: {asked}") from error
+        except UnreachableError as error:
+            log.warning("the kubeconfig of RemoteCluster %s was not read: %s", cluster.name, error)
+            raise ElsewhereError(f"the API server here does not answer the operator now: {AGAIN}") from error
 
     def _cluster(self, request: web.Request) -> ClusterRun:
         """The cluster that has the job. Raises NotFoundError."""

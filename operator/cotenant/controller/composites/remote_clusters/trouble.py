@@ -41,4 +41,5 @@ def trouble_of(error: UnreachableError, secret: str) -> Trouble:
             "the account of the kubeconfig may not list TrainingJobs there: bind it to the role cotenant-remote-jobs"
             f" there ({error})",
         )
-    return Trouble("Unreachable", f"the cluster does not answer: {error}")
+    last = str(error).rpartition("; last: ")[2]  # without the request: a reader here cannot repeat it there
+    return Trouble("Unreachable", f"the cluster does not answer: {last}")
