@@ -137,6 +137,21 @@ def test_what_cannot_be_asked_for_is_refused_with_an_example(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpus=four", "gpus: 'four' is not well formed; write for example gpus=4"),
+        ("gpus=0.4567", "gpus: '0.4567' has more than three decimals; write for example gpus=4"),
+        ("gpus=2,guaranteed=1GPU", "guaranteed: '1GPU' is not well formed; write for example guaranteed=2"),
+        ("gpus=2,memory=many", "memory: 'many' is not well formed; write for example memory=320Gi"),
+    ],
+)
+def test_an_amount_that_is_none_is_refused_before_the_api_server_answers_with_a_form(text: str, said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        quota.more_of(text)
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
     ("period", "ends"),
     [("36h", "2030-01-02T12:00:00Z"), ("14d", "2030-01-15T00:00:00Z"), ("2w", "2030-01-15T00:00:00Z")],
 )

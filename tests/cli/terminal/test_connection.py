@@ -172,6 +172,10 @@ async def test_the_sdk_asks_the_plugin_once_more_too(api: ApiServer, plugged: Pa
             (403, b'{"kind": "Status", "message": "cannot list at the cluster scope", "details": {"kind": "runs"}}'),
             (4, "Without -A you see your own namespace"),
         ),
+        (
+            (422, b'{"kind": "Status", "message": "spec.gpu: is 2; write `spec.gpu: {}`; spec.env[0].name: is 3"}'),
+            (1, "cotenant: spec.gpu: is 2; write `spec.gpu: {}`\nspec.env[0].name: is 3"),
+        ),
         ((401, b'{"kind": "Status", "message": "Unauthorized"}'), (4, "Unauthorized")),
         ((503, b"service unavailable\n"), (5, "its leader may be changing: ask again in some seconds")),
         ((500, b"<html>"), (1, "refused the question (500): <html>")),
@@ -189,6 +193,7 @@ async def test_the_sdk_asks_the_plugin_once_more_too(api: ApiServer, plugged: Pa
         "may not see queues",
         "may not answer requests",
         "may not see all namespaces",
+        "a line for each field",
         "unknown",
         "no leader",
         "broken",

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from cotenant import names
+from cotenant.api.scalars.quantities import QuantityError, parse_gpus, parse_memory
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
@@ -31,6 +32,12 @@ _AMOUNTS: Final = {
     "guaranteed": "guaranteed",
     "memory": "memory",
 }
+_READERS: Final[dict[str, tuple[Callable[[str], int], str]]] = {
+    "gpus": (parse_gpus, "gpus=4"),
+    "guaranteed": (parse_gpus, "guaranteed=2"),
+    "memory": (parse_memory, "memory=320Gi"),
+}
+"""What reads an amount, and an example of one."""
 OVER: Final = frozenset({"Denied", "Revoked", "Expired"})
 """Phases of requests that have ended."""
 _UNITS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
@@ -173,10 +180,20 @@ def more_of(text: str) -> dict[str, Any]:
             raise UserError(
                 f"{part!r} is none of {known} with a value: write for example gpus=4,class=H100", EXIT_USAGE
             )
-        found[_AMOUNTS[name]] = int(value) if name in {"gpus", "guaranteed"} and value.isdigit() else value
+        found[_AMOUNTS[name]] = _amount(name, value)
     if "gpus" not in found:
         raise UserError(f"{text!r} does not say how many: write for example gpus=4,{text}", EXIT_USAGE)
     return found
+
+
+def _amount(name: str, value: str) -> int | str:
+    """Raises UserError if the API server would not take it: its answer is a form, and no sentence."""
+    try:
+        if name in _READERS:
+            _READERS[name][0](value)
+    except QuantityError as error:
+        raise UserError(f"{name}: {error}; write for example {_READERS[name][1]}", EXIT_USAGE) from None
+    return int(value) if name in {"gpus", "guaranteed"} and value.isdigit() else value
 
 
 def after(period: str, now: datetime) -> str:

@@ -14,6 +14,8 @@ NO_API: Final = (
 )
 NO_RESOURCE: Final = "this cluster does not know such objects: are Cotenant's CRDs installed?"
 _MISSING: Final = re.compile(r'([a-z]+)\.(?:query\.)?cotenant\.dev "([^"]+)" not found')
+_NEXT_PROBLEM: Final = re.compile(r"; (?=(?:spec|metadata)\.[\w.\[\]]+: )")
+"""Where the sentence about the next field of a document begins: on a terminal each has its line."""
 _LISTED: Final = {
     "queues": ("queue", "kubectl cotenant queues"),
     "quotarequests": ("request", "kubectl cotenant quota list"),
@@ -70,7 +72,7 @@ def refusal(code: int, text: bytes, path: str, *, is_question: bool) -> UserErro
     if document.get("reason") == "BadGateway":  # the operator's word about another cluster
         return UserError(message, EXIT_UNAVAILABLE)
     if code in {413, 422}:
-        return UserError(message)
+        return UserError(_NEXT_PROBLEM.sub("\n", message))
     if code >= 500 and not is_question:
         return UserError(f"the API server failed ({code}): {message}", EXIT_UNAVAILABLE)
     if is_question:
