@@ -121,6 +121,29 @@ def test_verdicts_come_as_json_too(tmp_path: Path, capsys: pytest.CaptureFixture
     ]
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "says"),
+    [
+        ("ray.io/v1", "RayJob", "; here it is a TrainingJob (docs/switching.md)"),
+        ("ray.io/v1", "RayCluster", "; here it is a Session (docs/switching.md)"),
+        ("ray.io/v1", "RayService", ""),
+        ("kubeflow.org/v1", "PyTorchJob", "; here it is a TrainingJob (docs/switching.md)"),
+        ("kubeflow.org/v1beta1", "Experiment", "; here it is a Sweep (docs/switching.md)"),
+        ("batch.volcano.sh/v1alpha1", "Job", "; here it is a TrainingJob (docs/switching.md)"),
+        ("kueue.x-k8s.io/v1beta2", "ClusterQueue", "; here it is a Queue (docs/switching.md)"),
+        ("kueue.x-k8s.io/v1beta2", "ResourceFlavor", ""),
+        ("batch/v1", "Job", ""),
+    ],
+)
+def test_a_kind_of_another_system_is_named_with_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, kind: str, says: str
+) -> None:
+    file = tmp_path / "theirs.yaml"
+    file.write_text(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n")
+    assert main(["validate", "-f", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}:1: {kind} a is not of cotenant.dev: not checked{says}\n"
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "-f", str(tmp_path / "none.yaml")]) == 1
     assert capsys.readouterr().err == f"cotenant: {tmp_path}/none.yaml: there is no such file\n"

@@ -107,6 +107,7 @@ def _verdict(where: str, document: "YamlDocument") -> _Verdict:
             sorted((at, plain_text(one.field, CHARS_MAX), plain_text(one.message, CHARS_MAX)) for at, one in places)
         )
         return _Verdict(where, document.line, found.name, "is refused", problems)
+    instead = f"; here it is a {found.instead} (docs/switching.md)" if found.instead else ""
     return _Verdict(
-        where, document.line, found.name, "is valid" if found.ours else "is not of cotenant.dev: not checked"
+        where, document.line, found.name, "is valid" if found.ours else f"is not of cotenant.dev: not checked{instead}"
     )

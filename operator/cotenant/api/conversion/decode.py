@@ -29,6 +29,8 @@ class CheckedDocument:
     problems: tuple[Problem, ...] = ()
     ours: bool = True
     """False for another API group, which is not checked."""
+    instead: str = ""
+    """Kind that takes the place of one of another scheduler or training operator."""
 
 
 def check(body: Any) -> CheckedDocument:
@@ -39,7 +41,7 @@ def check(body: Any) -> CheckedDocument:
         )
     kind, version = body.get("kind"), body.get("apiVersion")
     if _is_of_another_group(kind, version):
-        return CheckedDocument(f"{kind} {_name(body)}", ours=False)
+        return CheckedDocument(f"{kind} {_name(body)}", ours=False, instead=_in_place_of(kind, version))
     meant = _meant(kind)
     wrong = tuple(_kind_problems(kind, version, meant))
     name = f"{kind or 'the document'} {_name(body)}"
@@ -67,7 +69,16 @@ def _meant(kind: Any) -> str | None:
     return nearest(kind, KINDS) or next((one for end, one in _ENDS.items() if kind.lower().endswith(end)), None)
 
 
-_ENDS = {"notebook": "Session", "job": "TrainingJob", "queue": "Queue", "cohort": "Queue"}
+_ENDS = {
+    "notebook": "Session", "raycluster": "Session", "job": "TrainingJob", "queue": "Queue", "cohort": "Queue",
+    "experiment": "Sweep",
+}  # fmt: skip
+_OTHER_SYSTEMS = ("kueue.x-k8s.io", "volcano.sh", "run.ai", "ray.io", "kubeflow.org")
+
+
+def _in_place_of(kind: Any, version: Any) -> str:
+    group = str(version).partition("/")[0]
+    return (_meant(kind) or "") if group.endswith(_OTHER_SYSTEMS) else ""
 
 
 def _kind_problems(kind: Any, version: Any, meant: str | None) -> Iterator[Problem]:
