@@ -19,7 +19,7 @@ from cotenant.controller.informers.job_record import JobId, read_job
 from cotenant.controller.informers.pods.disruption import Disruption
 from cotenant.controller.informers.pods.pod_identity import PodIdentity
 from cotenant.controller.informers.pods.pod_record import Exit, PodRecord
-from cotenant.controller.isolation.gpu_isolation import NOTHING
+from cotenant.controller.isolation.verification import NOTHING
 from cotenant.controller.lifecycle import plan_transitions, status_transitions
 from cotenant.controller.lifecycle.observation import Observation, PlacementObserved, PodsObserved
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, HostAmounts, Program

@@ -12,8 +12,8 @@ import pytest
 
 from cotenant.api.conversion.to_core import parse_gpunode
 from cotenant.api.resources.placement_status import Isolation
-from cotenant.controller.isolation.choice import evidence_of, isolation_on, node_isolation
-from cotenant.controller.isolation.gpu_isolation import Verification
+from cotenant.controller.isolation.node_isolation import reported_isolation
+from cotenant.controller.isolation.verification import Verification, evidence_of, verified
 from cotenant.controller.manifests.worker_pod import pod
 from cotenant.controller.settings import Settings
 from cotenant_agent.enforcement import memory_limits
@@ -68,13 +68,13 @@ class Node:
 def judged(status: dict[str, Any], uid: str = "u") -> Verification:
     document = {"apiVersion": "cotenant.dev/v1beta1", "kind": "GPUNode", "metadata": {"name": "n1"}, "status": status}
     node = parse_gpunode(document)
-    return isolation_on(node_isolation(node), "nvidia").verify(attempt().placement.nodes[0], evidence_of(node, uid, {}))
+    return verified(attempt().placement.nodes[0], reported_isolation(node, {}), evidence_of(node, uid, {}))
 
 
 def made_on(node: Node) -> dict[str, Any]:
     """The pod for what the node has published, through the runtime's hook: as the API server shows it when it runs."""
     document = {"apiVersion": "cotenant.dev/v1beta1", "kind": "GPUNode", "metadata": {"name": "n1"}}
-    isolation = isolation_on(node_isolation(parse_gpunode(document | {"status": node.report()})), "nvidia")
+    isolation = reported_isolation(parse_gpunode(document | {"status": node.report()}), {})
     rendered = pod(attempt(), 0, Settings(), isolation).pod
     (container,) = rendered["spec"]["containers"]
     env = {one["name"]: one.get("value", "") for one in container["env"]}

@@ -14,7 +14,7 @@ from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.decision_log.showback_ledger import ShowbackLedger
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
-from cotenant.controller.isolation.gpu_isolation import NOTHING
+from cotenant.controller.isolation.verification import NOTHING
 from cotenant.controller.lifecycle import plan_transitions, status_transitions
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent

@@ -9,8 +9,9 @@ import pytest
 from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import RESOURCE_CLAIMS
-from cotenant.controller.isolation.choice import isolation_on
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation, PodEvidence
+from cotenant.controller.isolation.node_isolation import NodeIsolation
+from cotenant.controller.isolation.rendering import rendered
+from cotenant.controller.isolation.verification import PodEvidence, verified
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, RankPlacement
 from tests.controller.builders import pod_document
 
@@ -68,8 +69,8 @@ def test_the_claim_asks_for_what_was_granted_of_the_gpus_that_were_chosen(
     placement: NodePlacement, requests: list[dict[str, Any]]
 ) -> None:
     pod = pod_document(1)
-    rendered = isolation_on(ABLE, "nvidia").render(placement, pod)
-    ((resource, claim),) = rendered.side_objects
+    made = rendered(pod, placement, ABLE, "nvidia")
+    ((resource, claim),) = made.side_objects
     assert resource is RESOURCE_CLAIMS
     assert claim["spec"] == {"devices": {"requests": requests}}
     metadata = claim["metadata"]
@@ -81,7 +82,7 @@ def test_the_claim_asks_for_what_was_granted_of_the_gpus_that_were_chosen(
 
 
 def test_the_pods_container_has_the_claim_beside_its_other_resources() -> None:
-    spec = isolation_on(ABLE, "nvidia").render(placed((("GPU-a", 1, 1),)), pod_document()).pod["spec"]
+    spec = rendered(pod_document(), placed((("GPU-a", 1, 1),)), ABLE, "nvidia").pod["spec"]
     assert spec["resourceClaims"] == [{"name": "gpus", "resourceClaimName": "train-1-0"}]
     assert spec["containers"][0]["resources"] == {
         "requests": {"cpu": "2", "memory": "1Gi"},
@@ -90,13 +91,13 @@ def test_the_pods_container_has_the_claim_beside_its_other_resources() -> None:
 
 
 def test_a_node_that_does_not_offer_its_gpus_has_pods_without_claims() -> None:
-    rendered = isolation_on(UNABLE, "nvidia").render(placed((("GPU-a", 1, 1),)), pod_document())
-    assert rendered.side_objects == ()
-    assert "resourceClaims" not in rendered.pod["spec"]
+    made = rendered(pod_document(), placed((("GPU-a", 1, 1),)), UNABLE, "nvidia")
+    assert made.side_objects == ()
+    assert "resourceClaims" not in made.pod["spec"]
 
 
 def test_a_claim_makes_no_level_of_its_own() -> None:
     """It says who holds a GPU, and holds no program to its share."""
     placement = placed((("GPU-a", 1, 1),))
-    able, unable = (isolation_on(node, "nvidia").verify(placement, PodEvidence()) for node in (ABLE, UNABLE))
+    able, unable = (verified(placement, node, PodEvidence()) for node in (ABLE, UNABLE))
     assert able == unable

@@ -8,8 +8,9 @@ import pytest
 
 from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.api.resources.placement_status import Isolation
-from cotenant.controller.isolation.choice import isolation_on
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation, PodEvidence
+from cotenant.controller.isolation.node_isolation import NodeIsolation
+from cotenant.controller.isolation.rendering import rendered
+from cotenant.controller.isolation.verification import PodEvidence, verified
 from cotenant.core.model.objects import NodePlacement
 from tests.controller.builders import pod_document
 from tests.controller.isolation.test_device_claim import placed
@@ -25,7 +26,7 @@ COUNTING = node(IsolationPath.DEVICE_PLUGIN)
 
 
 def resources(of: NodeIsolation, placement: NodePlacement) -> dict[str, Any]:
-    found: dict[str, Any] = isolation_on(of, "nvidia").render(placement, pod_document()).pod["spec"]["containers"][0]
+    found: dict[str, Any] = rendered(pod_document(), placement, of, "nvidia").pod["spec"]["containers"][0]
     return dict(found["resources"])
 
 
@@ -71,5 +72,5 @@ def test_no_shares_are_requested_of(of: NodeIsolation) -> None:
 def test_shares_make_no_level_of_their_own() -> None:
     """They say who holds a GPU, and hold no program to its share."""
     placement = placed((("GPU-a", 1, 1),))
-    found = [isolation_on(of, "nvidia").verify(placement, PodEvidence()) for of in (COUNTING, node())]
+    found = [verified(placement, of, PodEvidence()) for of in (COUNTING, node())]
     assert found[0] == found[1]

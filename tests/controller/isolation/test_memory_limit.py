@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, IsolationPath, LimitState
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
-from cotenant.controller.isolation.choice import isolation_on
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation, PodEvidence, Verification
+from cotenant.controller.isolation.node_isolation import NodeIsolation
+from cotenant.controller.isolation.rendering import rendered
+from cotenant.controller.isolation.verification import PodEvidence, Verification, verified
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, RankPlacement
 from tests.controller.builders import placement_on
 
@@ -38,7 +39,7 @@ def on(*grants: tuple[int, str, int]) -> NodePlacement:
 
 
 def asked(placement: NodePlacement, node: NodeIsolation = CAPABLE) -> dict[str, str]:
-    env = isolation_on(node, "nvidia").render(placement, POD).pod["spec"]["containers"][0]["env"]
+    env = rendered(POD, placement, node, "nvidia").pod["spec"]["containers"][0]["env"]
     return {one["name"]: one["value"] for one in env if one["name"].startswith("NVIDIA_GPU_MEMORY")}
 
 
@@ -106,26 +107,23 @@ def test_a_node_that_cannot_is_not_asked() -> None:
 def test_hard_is_claimed_on_the_limits_in_force_alone(
     node: NodeIsolation, limits: tuple[DeviceLimit, ...], found: Verification
 ) -> None:
-    assert isolation_on(node, "nvidia").verify(TWO_SHARES, PodEvidence(limits=limits)) == found
+    assert verified(TWO_SHARES, node, PodEvidence(limits=limits)) == found
 
 
 def test_a_limit_of_compute_says_nothing_of_memory() -> None:
     compute = tuple(limit(i, 400).model_copy(update={"dimension": Dimension.COMPUTE}) for i in (0, 1))
-    assert (
-        isolation_on(CAPABLE, "nvidia").verify(TWO_SHARES, PodEvidence(limits=compute)).levels.memory
-        == Isolation.WATCHED
-    )
+    assert verified(TWO_SHARES, CAPABLE, PodEvidence(limits=compute)).levels.memory == Isolation.WATCHED
 
 
 def test_simulated_gpus_are_never_hard() -> None:
     simulated = replace(CAPABLE, simulated=True)
     evidence = PodEvidence(limits=(limit(0, 32_768), limit(1, 32_768)))
-    assert isolation_on(simulated, "nvidia").verify(TWO_SHARES, evidence).levels == IsolationLevels()
+    assert verified(TWO_SHARES, simulated, evidence).levels == IsolationLevels()
 
 
 def test_other_gpus_than_granted_outweigh_every_limit() -> None:
     evidence = PodEvidence(seen={"0": ["GPU-x"]}, limits=(limit(0, 32_768), limit(1, 32_768)))
-    assert "sees GPU-x" in isolation_on(CAPABLE, "nvidia").verify(TWO_SHARES, evidence).mismatch
+    assert "sees GPU-x" in verified(TWO_SHARES, CAPABLE, evidence).mismatch
 
 
 @given(st.lists(st.tuples(st.sampled_from(LimitState), st.integers(0, 70_000)), max_size=2))
@@ -133,6 +131,6 @@ def test_whatever_is_reported_hard_means_that_no_gpu_lacks_its_limit(reported: l
     limits = tuple(
         limit(i, mib if state is LimitState.IN_FORCE else None, state) for i, (state, mib) in enumerate(reported)
     )
-    found = isolation_on(CAPABLE, "nvidia").verify(TWO_SHARES, PodEvidence(limits=limits))
+    found = verified(TWO_SHARES, CAPABLE, PodEvidence(limits=limits))
     enforced = [one for one in limits if one.state is LimitState.IN_FORCE and abs((one.in_force or 0) - 32_768) < 2]
     assert (found.levels.memory is Isolation.HARD) == (len(enforced) == 2)

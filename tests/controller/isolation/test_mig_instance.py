@@ -8,8 +8,8 @@ import pytest
 
 from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
-from cotenant.controller.isolation.choice import isolation_on
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation, PodEvidence, Verification
+from cotenant.controller.isolation.node_isolation import NodeIsolation
+from cotenant.controller.isolation.verification import PodEvidence, Verification, verified
 from cotenant.core.model.objects import NodePlacement
 from tests.controller.builders import placement_on
 
@@ -43,9 +43,9 @@ WATCHED = Verification(levels=IsolationLevels(memory=Isolation.WATCHED))
 def test_an_instance_is_hard_in_both_dimensions(
     node: NodeIsolation, placement: NodePlacement, seen: dict[str, list[str]], found: Verification
 ) -> None:
-    assert isolation_on(node, "nvidia").verify(placement, PodEvidence(seen=seen)) == found
+    assert verified(placement, node, PodEvidence(seen=seen)) == found
 
 
 def test_a_rank_that_sees_another_instance_is_a_mismatch() -> None:
-    found = isolation_on(NODE, "nvidia").verify(WHOLE, PodEvidence(seen=SEEN | {"1": ["MIG-x"]}))
+    found = verified(WHOLE, NODE, PodEvidence(seen=SEEN | {"1": ["MIG-x"]}))
     assert found.mismatch == "rank 1 on node n1 sees MIG-x but was granted GPU-n1-1"

@@ -9,8 +9,9 @@ import pytest
 
 from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, IsolationPath, LimitState
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
-from cotenant.controller.isolation.choice import isolation_on
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation, PodEvidence, Verification
+from cotenant.controller.isolation.node_isolation import NodeIsolation
+from cotenant.controller.isolation.rendering import rendered
+from cotenant.controller.isolation.verification import PodEvidence, Verification, verified
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, RankPlacement
 
 NODE = NodeIsolation(
@@ -38,12 +39,12 @@ def limit(uuid: str, state: LimitState = LimitState.IN_FORCE, in_force: int | No
 
 
 def judged(*limits: DeviceLimit, node: NodeIsolation = NODE) -> Verification:
-    return isolation_on(node, "nvidia").verify(SHARES, PodEvidence(limits=limits))
+    return verified(SHARES, node, PodEvidence(limits=limits))
 
 
 def test_a_pod_is_rendered_as_with_its_claim_alone_which_has_the_share() -> None:
     without = replace(NODE, available=NODE.available - {IsolationPath.MPS_NAMESPACE})
-    assert isolation_on(NODE, "nvidia").render(SHARES, POD) == isolation_on(without, "nvidia").render(SHARES, POD)
+    assert rendered(POD, SHARES, NODE, "nvidia") == rendered(POD, SHARES, without, "nvidia")
 
 
 @pytest.mark.parametrize(

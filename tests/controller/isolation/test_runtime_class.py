@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation, PodEvidence, Verification
-from cotenant.controller.isolation.runtime_class import RuntimeClassPath
+from cotenant.controller.isolation.node_isolation import NodeIsolation
+from cotenant.controller.isolation.verification import PodEvidence, Verification, verified
 from cotenant.controller.manifests.worker_pod import pod
 from tests.controller.builders import attempt, placement_on
 from tests.controller.manifests.expected import REAL, SETTINGS, SIMULATED
@@ -14,12 +14,12 @@ from tests.controller.manifests.expected import REAL, SETTINGS, SIMULATED
 PLACEMENT = placement_on(("n1", 2)).nodes[0]
 
 
-def path(best: Isolation = Isolation.WATCHED, *, simulated: bool = False) -> RuntimeClassPath:
-    return RuntimeClassPath(NodeIsolation(simulated=simulated, best=best), "nvidia")
+def node(best: Isolation = Isolation.WATCHED, *, simulated: bool = False) -> NodeIsolation:
+    return NodeIsolation(simulated=simulated, best=best)
 
 
 def test_real_gpus_come_by_the_runtime_and_simulated_ones_only_by_name() -> None:
-    real, simulated = (pod(attempt(), 0, SETTINGS, path).pod["spec"] for path in (REAL, SIMULATED))
+    real, simulated = (pod(attempt(), 0, SETTINGS, node).pod["spec"] for node in (REAL, SIMULATED))
     uuids = "GPU-n1-0,GPU-n1-1"
     gpu_env = [
         {"name": "CUDA_VISIBLE_DEVICES", "value": uuids},
@@ -44,12 +44,13 @@ def test_real_gpus_come_by_the_runtime_and_simulated_ones_only_by_name() -> None
 def test_memory_is_watched_at_best_and_compute_is_not_held_at_all(
     simulated: bool, best: Isolation, reached: Isolation
 ) -> None:
-    found = path(best, simulated=simulated).verify(PLACEMENT, PodEvidence())
+    found = verified(PLACEMENT, node(best, simulated=simulated), PodEvidence())
     assert found == Verification(levels=IsolationLevels(memory=reached, compute=Isolation.NONE))
 
 
 def test_nothing_is_watched_on_a_gpu_of_unknown_memory() -> None:
-    found = path().verify(placement_on(("n1", 1), memory_mib=0, compute_milli=1000).nodes[0], PodEvidence())
+    placement = placement_on(("n1", 1), memory_mib=0, compute_milli=1000).nodes[0]
+    found = verified(placement, node(), PodEvidence())
     assert found.levels.memory is Isolation.NONE
 
 
@@ -69,5 +70,5 @@ def test_nothing_is_watched_on_a_gpu_of_unknown_memory() -> None:
 def test_what_ranks_see_is_held_against_what_they_were_granted(
     simulated: bool, observed: dict[str, list[str]], wrong: str
 ) -> None:
-    found = path(simulated=simulated).verify(PLACEMENT, PodEvidence(seen=observed))
+    found = verified(PLACEMENT, node(simulated=simulated), PodEvidence(seen=observed))
     assert (found.mismatch, found.node) == (wrong, "n1" if wrong else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.api.resources.trainingjob_status import CheckpointStatus, ProgressStatus, TrainingJobStatus
-from cotenant.controller.isolation.gpu_isolation import NOTHING
+from cotenant.controller.isolation.verification import NOTHING
 from cotenant.controller.lifecycle import plan_transitions, status_transitions
 from cotenant.controller.lifecycle.attempt_usage import charged, unsaved_s
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.job_record import JobRecord, read_job
-from cotenant.controller.isolation.gpu_isolation import NOTHING
+from cotenant.controller.isolation.verification import NOTHING
 from cotenant.controller.lifecycle import plan_transitions
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.plan import Reason, Verdict

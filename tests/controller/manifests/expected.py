@@ -6,8 +6,7 @@ from typing import Any
 
 from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.api.resources.placement_status import Isolation
-from cotenant.controller.isolation.choice import isolation_on
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation
+from cotenant.controller.isolation.node_isolation import NodeIsolation
 from cotenant.controller.manifests.attempt import Attempt, CpuPod, Program
 from cotenant.controller.settings import Settings
 from tests.controller.builders import UID, attempt
@@ -20,18 +19,15 @@ SETTINGS = Settings(
     pod_annotations='{"example.com/mark": "yes"}',
 )
 
-SIMULATED = isolation_on(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
+SIMULATED = NodeIsolation(simulated=True, best=Isolation.NONE)
 
-REAL = isolation_on(NodeIsolation(simulated=False, best=Isolation.WATCHED), "nvidia")
+REAL = NodeIsolation(simulated=False, best=Isolation.WATCHED)
 
-LIMITED = isolation_on(
-    NodeIsolation(
-        simulated=False,
-        best=Isolation.WATCHED,
-        available=frozenset({IsolationPath.MEMORY_LIMIT}),
-        memory_mib={"GPU-n1-0": 81_920, "GPU-n1-1": 81_920},
-    ),
-    "nvidia",
+LIMITED = NodeIsolation(
+    simulated=False,
+    best=Isolation.WATCHED,
+    available=frozenset({IsolationPath.MEMORY_LIMIT}),
+    memory_mib={"GPU-n1-0": 81_920, "GPU-n1-1": 81_920},
 )
 
 SECRET = f"cotenant-token-{UID}-3"

@@ -17,8 +17,7 @@ from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, ProgressSample
 from cotenant.controller.informers.job_record import JobId
-from cotenant.controller.isolation.choice import isolation_on
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation
+from cotenant.controller.isolation.node_isolation import NodeIsolation
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.manifests import worker_pod
 from cotenant.controller.reports import progress_request
@@ -31,7 +30,7 @@ from tests.controller.builders import T0, UID, attempt, job_document, placement_
 from tests.support.fake_kube import FakeKube
 
 JOB = JobId("red", "train", UID)
-NONE = isolation_on(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
+NONE = NodeIsolation(simulated=True, best=Isolation.NONE)
 BLOCKS = {"hostile": 1, "honest": 2}
 """Second part of the addresses of each namespace's pods."""
 ANSWER = contract.Progress(state="training", step=7)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from cotenant.controller.cluster.foreign.foreign_claims import is_claim
 from cotenant.controller.cluster.foreign.foreign_devices import is_devices
-from cotenant.controller.isolation.gpu_isolation import amounts_by_gpu
+from cotenant.controller.isolation.node_isolation import amounts_by_gpu
 from cotenant.core.allocation.placements import union_during_resize
 from cotenant.core.model.objects import WHOLE, Gpu, Job, JobKey, Node, Sharing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.controller.informers.pods.pod_record import PodRecord
-from cotenant.controller.isolation.gpu_isolation import amounts_by_gpu
+from cotenant.controller.isolation.node_isolation import amounts_by_gpu
 from cotenant.core.model.formatting import counted
 from cotenant.core.model.objects import Job, Placement
 

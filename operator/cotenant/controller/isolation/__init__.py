@@ -1,5 +1,5 @@
-"""How GPUs get into pods, and what keeps pods apart on them: one protocol, one file per path, one choice per node.
-Pure.
+"""How GPUs get into pods, and what keeps pods apart on them. Values in, values out: no client, no clock. Pure.
 
-Values in, values out: no client, no clock. `gpu_isolation` has the protocol, `choice` decides which paths a node uses.
+`node_isolation` has what a node can do, `rendering` adds GPUs to a pod by it, and `verification` judges what was found
+of the pod since.
 """

@@ -1,24 +1,13 @@
-"""Path C: a ResourceClaim pins the GPUs that the ledger chose, and the kube-scheduler checks them again. Pure.
-
-If the ledger is wrong, or a claim of others was faster, the pod is not bound, and its gang is placed anew. The kubelet
-passes what the claim was given to the container by CDI, after the pod's own environment. Other paths enforce how much
-of its share a program may use.
-"""
+"""The ResourceClaim of one pod, which pins the GPUs that the ledger chose. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant import names
 from cotenant.api.conversion.device_claims import COMPUTE, MEMORY, UUID, memory_quantity
-from cotenant.api.resources.gpunodes import IsolationPath
-from cotenant.controller.client.kube import RESOURCE_CLAIMS, Document
-from cotenant.controller.isolation.gpu_isolation import (
-    PathAround,
-    Rendered,
-    amounts_by_gpu,
-)
+from cotenant.controller.client.kube import Document
+from cotenant.controller.isolation.node_isolation import amounts_by_gpu
 from cotenant.core.model.objects import NodePlacement
 
 POD_CLAIM: Final = "gpus"
@@ -32,23 +21,6 @@ TOLERATIONS: Final = [
     # The operator itself ends jobs on a sick GPU, and charges nobody. A taint keeps new pods off unhealthy GPUs.
     {"key": names.TAINT_DRAIN, "operator": "Exists", "effect": "NoExecute"},
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceClaimPath(PathAround):
-    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
-        made = self.inner.render(placement, pod)
-        if IsolationPath.DEVICE_CLAIM not in self.node.available:
-            return made
-        claim = resource_claim(placement, made.pod["metadata"])
-        reference = {"name": POD_CLAIM, "resourceClaimName": claim["metadata"]["name"]}
-        container, *others = made.pod["spec"]["containers"]
-        resources = container.get("resources", {}) | {"claims": [{"name": POD_CLAIM}]}
-        spec = made.pod["spec"] | {
-            "containers": [container | {"resources": resources}, *others],
-            "resourceClaims": [reference],
-        }
-        return Rendered(made.pod | {"spec": spec}, (*made.side_objects, (RESOURCE_CLAIMS, claim)))
 
 
 def resource_claim(placement: NodePlacement, pod: Document) -> Document:

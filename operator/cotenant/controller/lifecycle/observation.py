@@ -14,7 +14,7 @@ from cotenant.controller.informers.job_memory import MeasuredPeak, UseFinding
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.pods.disruption import Disruption
 from cotenant.controller.informers.pods.pod_record import PodRecord
-from cotenant.controller.isolation.gpu_isolation import UNVERIFIED, Verification
+from cotenant.controller.isolation.verification import UNVERIFIED, Verification
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, classify
 from cotenant.controller.manifests.attempt import pod_name
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase

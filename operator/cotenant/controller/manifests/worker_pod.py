@@ -11,7 +11,8 @@ from typing import Any
 from cotenant import names
 from cotenant.api.resources.job_spec import reserved_env
 from cotenant.controller.client.kube import Document
-from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Rendered
+from cotenant.controller.isolation.node_isolation import NodeIsolation
+from cotenant.controller.isolation.rendering import Rendered, rendered
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.base_pod import base_pod, scratch_mib
 from cotenant.controller.manifests.placement_annotation import placement_to_json
@@ -19,7 +20,7 @@ from cotenant.controller.manifests.quota_amounts import with_amounts
 from cotenant.controller.settings import Settings
 
 
-def pod(attempt: Attempt, node_rank: int, settings: Settings, path: GpuIsolation) -> Rendered:
+def pod(attempt: Attempt, node_rank: int, settings: Settings, node: NodeIsolation) -> Rendered:
     """Build the pod of one node, GPUs included, and what has to be there before it."""
     placement = attempt.placement.nodes[node_rank]
     made = base_pod(attempt, node_rank, settings)
@@ -32,7 +33,7 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: GpuIsolation
             attempt, _memory_limit_mib(attempt, node_rank, settings), scratch_mib(attempt, node_rank, settings)
         ),
     }
-    return path.render(placement, made)
+    return rendered(made, placement, node, settings.runtime_class)
 
 
 def program_container(attempt: Attempt, made: Document, resources: dict[str, Any]) -> dict[str, Any]:

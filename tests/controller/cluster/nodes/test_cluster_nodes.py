@@ -15,6 +15,7 @@ from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, TRAINING_JOB
 from cotenant.controller.cluster.nodes import cluster_nodes as nodes
 from cotenant.controller.cluster.nodes.missing_gpus import KEPT_S
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.isolation.rendering import rendered
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GrantedGpu, Node, NodePlacement, Placement, RankPlacement
@@ -325,7 +326,7 @@ def test_pods_get_claims_where_their_node_offers_its_gpus_unless_claims_are_off(
     meta = {"name": "p", "namespace": "t", "labels": {}, "ownerReferences": []}
     pod = {"metadata": meta, "spec": {"containers": [{"name": "worker", "env": []}]}}
     found = nodes.ClusterNodes(cache, ClusterState(), Settings(device_claims=setting))
-    made = found.isolation_on("n1").render(placement_on(("n1", 1)).nodes[0], pod)
+    made = rendered(pod, placement_on(("n1", 1)).nodes[0], found.isolation_on("n1"), "nvidia")
     assert len(made.side_objects) == claims
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
-from cotenant.controller.isolation.gpu_isolation import NOTHING, Verification
+from cotenant.controller.isolation.verification import NOTHING, Verification
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.core.model.lifecycle import Phase

@@ -8,7 +8,7 @@ from cotenant import names
 from cotenant.api.resources.gpunodes import Violation
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.pods.disruption import Disruption
-from cotenant.controller.isolation.gpu_isolation import Verification
+from cotenant.controller.isolation.verification import Verification
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.core.model.lifecycle import Phase

@@ -17,8 +17,7 @@ import pytest
 
 from cotenant import names
 from cotenant.api.resources.placement_status import Isolation
-from cotenant.controller.isolation.choice import isolation_on
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation
+from cotenant.controller.isolation.node_isolation import NodeIsolation
 from cotenant.controller.manifests import worker_pod
 from cotenant.controller.manifests.side_objects import side_objects
 from cotenant.controller.settings import Settings
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
 TEAM, ELSEWHERE, NODE = "managed-team", "managed-elsewhere", "played"
-SIMULATED = isolation_on(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
+SIMULATED = NodeIsolation(simulated=True, best=Isolation.NONE)
 EDIT = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

@@ -21,8 +21,8 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemory
 from cotenant.controller.informers.pods.node_load import NodeLoad
 from cotenant.controller.informers.pods.pod_record import PodRecord
-from cotenant.controller.isolation.choice import evidence_of, isolation_on, node_isolation, verify_all, without_claims
-from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Verification
+from cotenant.controller.isolation.node_isolation import NodeIsolation, reported_isolation
+from cotenant.controller.isolation.verification import Verification, evidence_of, verified, verified_together
 from cotenant.controller.manifests.attempt import GpuFacts
 from cotenant.controller.settings import Settings
 from cotenant.core.model.measure import Amounts
@@ -53,7 +53,7 @@ class ClusterNodes:
         self._cache, self._index, self._pods = cache, cache.nodes, cache.pods
         self._state = state
         self._tolerations = settings.toleration_list
-        self._runtime_class, self._claims = settings.runtime_class, settings.device_claims != "off"
+        self._claims = settings.device_claims != "off"
         self._missing = MissingGpus()
         self.runtime_failures = RuntimeFailures()
 
@@ -180,10 +180,9 @@ class ClusterNodes:
         """Forget heartbeats: nothing is known of them while another replica led."""
         self._heartbeats.forget()
 
-    def isolation_on(self, node: str) -> GpuIsolation:
-        """Paths by which GPUs of this node get into pods, from its agent's last report."""
-        found = node_isolation(self._index.gpu_nodes.get(node))
-        return isolation_on(found if self._claims else without_claims(found), self._runtime_class, self._resources)
+    def isolation_on(self, node: str) -> NodeIsolation:
+        """What this node can do to keep pods apart, by its agent's last report."""
+        return reported_isolation(self._index.gpu_nodes.get(node), self._resources, claims=self._claims)
 
     def verify_isolation(
         self,
@@ -199,8 +198,8 @@ class ClusterNodes:
         for node_rank, node in enumerate(placement.nodes):
             agent, pod = self._index.gpu_nodes.get(node.node), pods.get(node_rank)
             evidence = evidence_of(agent, pod.uid if pod else "", {} if agent is None else seen)
-            found.append((node, self.isolation_on(node.node), evidence))
-        return verify_all(found)
+            found.append(verified(node, self.isolation_on(node.node), evidence))
+        return verified_together(found)
 
     def sick_gpus(self, placement: Placement) -> dict[str, str]:
         """GPU UUID → health of those GPUs of a placement that must be drained, by their agent or by NVIDIA's GPU

@@ -7,7 +7,7 @@ from typing import Final
 
 from cotenant.api.resources.placement_status import IsolationLevels
 from cotenant.api.resources.trainingjob_status import ExitStatus, TrainingJobStatus
-from cotenant.controller.isolation.gpu_isolation import is_lower
+from cotenant.controller.isolation.verification import is_lower
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
 from cotenant.controller.lifecycle.policies import retries

@@ -9,15 +9,9 @@ import pytest
 from cotenant.api.conversion.to_core import parse_gpunode
 from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, GPUNode, IsolationPath, LimitState
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
-from cotenant.controller.isolation.choice import (
-    UNREPORTED,
-    evidence_of,
-    isolation_on,
-    node_isolation,
-    verify_all,
-    without_claims,
-)
-from cotenant.controller.isolation.gpu_isolation import NodeIsolation, PodEvidence
+from cotenant.controller.isolation.node_isolation import NodeIsolation, reported_isolation
+from cotenant.controller.isolation.rendering import rendered
+from cotenant.controller.isolation.verification import PodEvidence, evidence_of, verified, verified_together
 from tests.controller.builders import placement_on, pod_document
 from tests.controller.isolation.test_device_claim import placed
 
@@ -51,15 +45,15 @@ def test_shares_of_two_gpus_of_one_worker_are_held_as_those_of_two_workers(paths
     memory = {"GPU-a": 81_920, "GPU-b": 40_960}
     node = NodeIsolation(simulated=False, best=Isolation.WATCHED, available=frozenset(paths), memory_mib=memory)
     on_a, on_b = ("GPU-a", 40_960, 500), ("GPU-b", 20_480, 500)
-    path = isolation_on(node, "nvidia")
     one, two = (
-        path.render(placement, pod_document()) for placement in (placed((on_a, on_b)), placed((on_a,), (on_b,)))
+        rendered(pod_document(), placement, node, "nvidia")
+        for placement in (placed((on_a, on_b)), placed((on_a,), (on_b,)))
     )
     assert one == two
     assert all(uuid.lower() in str(one).lower() for uuid in memory)
     both = {"0": ["GPU-a", "GPU-b"]}
-    assert not path.verify(placed((on_a, on_b)), PodEvidence(seen=both)).mismatch
-    assert path.verify(placed((on_a, on_b)), PodEvidence(seen={"0": ["GPU-a"]})).mismatch
+    assert not verified(placed((on_a, on_b)), node, PodEvidence(seen=both)).mismatch
+    assert verified(placed((on_a, on_b)), node, PodEvidence(seen={"0": ["GPU-a"]})).mismatch
 
 
 def test_a_path_counts_when_it_is_available_and_one_that_nobody_knows_is_no_harm() -> None:
@@ -68,7 +62,7 @@ def test_a_path_counts_when_it_is_available_and_one_that_nobody_knows_is_no_harm
         {"path": "MemoryLimit", "available": False, "reason": "driver 580 is older than 615"},
         {"path": "OfTomorrow", "available": True},
     ]
-    assert node_isolation(reported(capabilities={"paths": paths})) == NodeIsolation(
+    assert reported_isolation(reported(capabilities={"paths": paths}), {}) == NodeIsolation(
         simulated=False,
         best=Isolation.WATCHED,
         available=frozenset({"RuntimeClass", "OfTomorrow"}),
@@ -77,8 +71,12 @@ def test_a_path_counts_when_it_is_available_and_one_that_nobody_knows_is_no_harm
 
 
 def test_the_report_of_an_agent_that_knows_no_paths_is_read_as_ever() -> None:
-    assert node_isolation(reported(capabilities={"runtimeClass": True, "dmem": True})).available == frozenset()
-    assert node_isolation(None) == UNREPORTED
+    known = reported_isolation(reported(capabilities={"runtimeClass": True, "dmem": True}), {})
+    assert known.available == frozenset()
+
+
+def test_a_node_without_an_agent_has_gpus_that_nobody_watches() -> None:
+    assert reported_isolation(None, {}) == NodeIsolation(simulated=False, best=Isolation.COOPERATIVE)
 
 
 def test_the_limits_of_other_pods_are_no_evidence() -> None:
@@ -106,23 +104,20 @@ def test_the_limits_of_other_pods_are_no_evidence() -> None:
 )
 def test_the_weakest_node_is_the_level(best: list[Isolation], levels: Isolation) -> None:
     nodes = placement_on(*((f"n{i}", 1) for i in range(len(best)))).nodes
-    paths = [isolation_on(NodeIsolation(simulated=False, best=one), "nvidia") for one in best]
-    found = verify_all((node, path, PodEvidence()) for node, path in zip(nodes, paths, strict=True))
+    isolation = [NodeIsolation(simulated=False, best=one) for one in best]
+    found = verified_together(verified(*one, PodEvidence()) for one in zip(nodes, isolation, strict=True))
     assert found.levels == IsolationLevels(memory=levels)
 
 
 def test_one_contradiction_is_that_of_the_whole_placement() -> None:
-    path = isolation_on(NodeIsolation(simulated=False, best=Isolation.WATCHED), "nvidia")
+    isolation = NodeIsolation(simulated=False, best=Isolation.WATCHED)
     nodes = placement_on(("n1", 1), ("n2", 1)).nodes
     seen = PodEvidence(seen={"0": ["GPU-n1-0"], "1": ["GPU-n1-0"]})
-    found = verify_all((node, path, seen) for node in nodes)
+    found = verified_together(verified(node, isolation, seen) for node in nodes)
     assert (found.node, found.mismatch) == ("n2", "rank 1 on node n2 sees GPU-n1-0 but was granted GPU-n2-0")
 
 
 def test_where_claims_are_switched_off_no_pod_gets_one_whatever_its_node_still_offers() -> None:
-    offering = NodeIsolation(
-        simulated=False,
-        best=Isolation.WATCHED,
-        available=frozenset({IsolationPath.RUNTIME_CLASS, IsolationPath.DEVICE_CLAIM, IsolationPath.MPS_NAMESPACE}),
-    )
-    assert without_claims(offering).available == {IsolationPath.RUNTIME_CLASS}
+    offered = (IsolationPath.RUNTIME_CLASS, IsolationPath.DEVICE_CLAIM, IsolationPath.MPS_NAMESPACE)
+    offering = reported(capabilities={"paths": [{"path": one, "available": True} for one in offered]})
+    assert reported_isolation(offering, {}, claims=False).available == {IsolationPath.RUNTIME_CLASS}
