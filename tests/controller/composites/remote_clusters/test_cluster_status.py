@@ -5,11 +5,11 @@ from __future__ import annotations
 from cotenant.api.conversion.to_core import parse_remote_cluster
 from cotenant.api.resources.remote_clusters import RemoteCluster, RemoteClusterStatus
 from cotenant.controller.composites.remote_clusters.cluster_status import cluster_status
-from cotenant.controller.composites.remote_clusters.trouble import Trouble
+from cotenant.controller.composites.remote_clusters.trouble import TroubleError
 from tests.controller.builders import T0
 from tests.controller.composites.remote_clusters.two_clusters import remote_cluster
 
-LOST = Trouble("Unreachable", "the cluster does not answer: no route to host")
+LOST = TroubleError("Unreachable", "the cluster does not answer: no route to host")
 
 
 def with_status(status: RemoteClusterStatus) -> RemoteCluster:

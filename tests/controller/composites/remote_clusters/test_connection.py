@@ -63,8 +63,8 @@ async def test_a_secret_that_may_not_be_read_names_the_value_of_the_chart() -> N
     kube = FakeKube(Fault(call="GET secrets/there", answer=Reply(Outcome.REFUSED, message="forbidden", code=403)))
     with pytest.raises(TroubleError) as error:
         await RemoteConnection(kube, Opened().connect, SYSTEM).client("there")
-    assert error.value.trouble.reason == "SecretForbidden"
-    assert "remoteClusters.kubeconfigSecrets" in error.value.trouble.message
+    assert error.value.reason == "SecretForbidden"
+    assert "remoteClusters.kubeconfigSecrets" in error.value.message
 
 
 async def test_certificates_that_cannot_be_used_are_a_trouble_of_the_secret() -> None:
@@ -75,7 +75,7 @@ async def test_certificates_that_cannot_be_used_are_a_trouble_of_the_secret() ->
     kube.put(SECRETS, secret())
     with pytest.raises(TroubleError) as error:
         await RemoteConnection(kube, connect, SYSTEM).client("there")
-    assert error.value.trouble.reason == "KubeconfigInvalid"
+    assert error.value.reason == "KubeconfigInvalid"
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ async def test_each_answer_of_the_cluster_says_what_to_do(error: Exception, reas
 
     with pytest.raises(TroubleError) as raised:
         await RemoteConnection(FakeKube(), Opened().connect, SYSTEM).ask(call())
-    assert raised.value.trouble.reason == reason
-    assert says in raised.value.trouble.message
+    assert raised.value.reason == reason
+    assert says in raised.value.message
 
 
 async def test_a_write_of_a_leader_that_leads_no_more_is_no_trouble_of_the_cluster() -> None:

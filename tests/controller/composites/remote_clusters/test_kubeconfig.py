@@ -26,7 +26,7 @@ def changed(**parts: Any) -> dict[str, Any]:
 def refused(kubeconfig: Any) -> str:
     with pytest.raises(TroubleError) as error:
         configuration_of(secret(kubeconfig), "there")
-    return f"{error.value.trouble.reason}: {error.value.trouble.message}"
+    return f"{error.value.reason}: {error.value.message}"
 
 
 def test_a_token_and_an_address_are_enough() -> None:
@@ -97,4 +97,4 @@ def test_what_cannot_be_used_is_named_without_its_secrets(parts: dict[str, Any],
 def test_a_secret_without_a_kubeconfig_says_what_to_write(data: dict[str, str], says: str) -> None:
     with pytest.raises(TroubleError) as error:
         configuration_of({"data": data}, "there")
-    assert says in error.value.trouble.message
+    assert says in error.value.message

@@ -8,7 +8,7 @@ from cotenant.api.conversion import conditions
 from cotenant.api.resources.remote_clusters import RemoteCluster, RemoteClusterStatus
 from cotenant.api.scalars.fields import moment
 from cotenant.api.scalars.status_text import plain_sentence
-from cotenant.controller.composites.remote_clusters.trouble import Trouble
+from cotenant.controller.composites.remote_clusters.trouble import TroubleError
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.core.model.lifecycle import HOLDING
 
@@ -18,7 +18,7 @@ SEEN_EVERY_S = 60
 
 
 def cluster_status(
-    remote: RemoteCluster, trouble: Trouble | None, *, server: str, away: Iterable[JobRecord], now: float
+    remote: RemoteCluster, trouble: TroubleError | None, *, server: str, away: Iterable[JobRecord], now: float
 ) -> RemoteClusterStatus:
     """`trouble` is None if the cluster has just answered; `away` is the number of jobs there."""
     before, records = remote.status, list(away)

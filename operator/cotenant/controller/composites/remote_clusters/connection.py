@@ -21,7 +21,7 @@ from cotenant.controller.client.kube import (
 )
 from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.composites.remote_clusters.kubeconfig import configuration_of
-from cotenant.controller.composites.remote_clusters.trouble import Trouble, TroubleError, trouble_of
+from cotenant.controller.composites.remote_clusters.trouble import TroubleError, trouble_of
 
 Connect: TypeAlias = Callable[[Configuration], AbstractAsyncContextManager[KubeWithLogs]]
 T = TypeVar("T")
@@ -62,14 +62,14 @@ class RemoteConnection:
         if reply.outcome is Outcome.MISSING:
             await self.close()
             why = f"there is no Secret {secret} in namespace {self._namespace}: make it, with a kubeconfig"
-            raise TroubleError(Trouble("SecretMissing", why))
+            raise TroubleError("SecretMissing", why)
         if not reply.done:
             await self.close()
             why = (
                 f"the operator may not read Secret {secret} in namespace {self._namespace}: add its name to the chart's"
                 " value remoteClusters.kubeconfigSecrets"
             )
-            raise TroubleError(Trouble("SecretForbidden", why))
+            raise TroubleError("SecretForbidden", why)
         version = (secret, str(reply.document["metadata"]["resourceVersion"]))
         if self._client is None or self._open != version:
             await self.close()
@@ -78,7 +78,7 @@ class RemoteConnection:
                 self._client = await self._stack.enter_async_context(self._connect(configuration))
             except (ssl.SSLError, OSError, ValueError) as error:
                 why = f"Secret {secret}: its certificates cannot be used ({error}); write a new kubeconfig into it"
-                raise TroubleError(Trouble("KubeconfigInvalid", why)) from error
+                raise TroubleError("KubeconfigInvalid", why) from error
             self._open, self.server = version, str(configuration.host)
         return self._client
 
@@ -89,7 +89,7 @@ class RemoteConnection:
         except FencedError:
             raise
         except UnreachableError as error:
-            raise TroubleError(trouble_of(error, self._secret)) from error
+            raise trouble_of(error, self._secret) from error
 
     async def close(self) -> None:
         self._client = self._open = None

@@ -28,7 +28,7 @@ from cotenant.controller.composites.remote_clusters.connection import RemoteConn
 from cotenant.controller.composites.remote_clusters.mirror import Origin, SeenMirror, mirror_document
 from cotenant.controller.composites.remote_clusters.mirror_access import MirrorAccess, MirrorRefusedError
 from cotenant.controller.composites.remote_clusters.steps import MakeMirror, PatchMirror, Step, WriteJob
-from cotenant.controller.composites.remote_clusters.trouble import Trouble, TroubleError
+from cotenant.controller.composites.remote_clusters.trouble import TroubleError
 from cotenant.controller.execution.writes.executor import Executor
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobId, JobRecord
@@ -88,12 +88,12 @@ class RemoteKeeper:
         known = self.cache.remote_clusters.get(self.name)
         if known is None:
             return
-        trouble: Trouble | None = None
+        trouble: TroubleError | None = None
         try:
             await self._look_there(known[0])
             self.heard_at = self.clock()
         except TroubleError as error:
-            trouble = error.trouble
+            trouble = error
             await self._note_lost(known[0])
         await self._write_status(trouble)
 
@@ -270,7 +270,7 @@ class RemoteKeeper:
             elif give_up_s is not None and (step := steps.given_up(record, cluster, give_up_s, now)) is not None:
                 await self._write(record, step)
 
-    async def _write_status(self, trouble: Trouble | None) -> None:
+    async def _write_status(self, trouble: TroubleError | None) -> None:
         known = self.cache.remote_clusters.get(self.name)
         if known is None:
             return

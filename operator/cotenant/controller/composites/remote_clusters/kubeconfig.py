@@ -14,7 +14,7 @@ import yaml
 from kubernetes.client import Configuration
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from cotenant.controller.composites.remote_clusters.trouble import Trouble, TroubleError
+from cotenant.controller.composites.remote_clusters.trouble import TroubleError
 
 KEY = "kubeconfig"
 """Key in the data of the Secret."""
@@ -128,7 +128,7 @@ def _named(items: tuple[Any, ...], wanted: str, secret: str, what: str) -> Any:
 def _checked(model: type[BaseModel], value: Mapping[str, Any], part: str, secret: str) -> None:
     for field, why in _REFUSED.items():
         if value.get(field):
-            raise TroubleError(Trouble("KubeconfigRefused", f"Secret {secret}: `{field}` of {part} {why}"))
+            raise TroubleError("KubeconfigRefused", f"Secret {secret}: `{field}` of {part} {why}")
     given = {key: one for key, one in value.items() if key not in _REFUSED}
     try:
         model.model_validate(given)
@@ -148,4 +148,4 @@ def _said(error: ValidationError) -> str:
 
 
 def _unusable(secret: str, why: str) -> TroubleError:
-    return TroubleError(Trouble("KubeconfigInvalid", f"Secret {secret}: {why}; write a whole kubeconfig into it"))
+    return TroubleError("KubeconfigInvalid", f"Secret {secret}: {why}; write a whole kubeconfig into it")

@@ -22,7 +22,7 @@ from cotenant.controller.client.kube import (
     UnreachableError,
 )
 from cotenant.controller.composites.remote_clusters.connection import Connect, RemoteConnection
-from cotenant.controller.composites.remote_clusters.trouble import Trouble, TroubleError, trouble_of
+from cotenant.controller.composites.remote_clusters.trouble import TroubleError, trouble_of
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.query_api.questions import NotNowError
 from cotenant.controller.telemetry.logs import shorten
@@ -43,14 +43,14 @@ class RemotePods:
         """A client of its own, for one question. Raises TroubleError, and UnreachableError for the API server here."""
         known = self.cache.remote_clusters.get(cluster.name)
         if known is None:
-            raise TroubleError(Trouble("Unregistered", f"there is no RemoteCluster {cluster.name} any more"))
+            raise TroubleError("Unregistered", f"there is no RemoteCluster {cluster.name} any more")
         secret = known[0].spec.kubeconfig_secret
         connection = RemoteConnection(self.kube, self.connect, self.namespace)
         try:
             there = await connection.client(secret)
             if connection.server != cluster.server:
                 moved = f"the job is at {cluster.server}, and the kubeconfig names {connection.server} now"
-                raise TroubleError(Trouble("Moved", moved))
+                raise TroubleError("Moved", moved)
             yield PodsThere(there, cluster, secret)
         finally:
             await connection.close()
@@ -76,7 +76,7 @@ class PodsThere:
         with self._troubles():
             reply = await self.there.get(PODS, name, self.cluster.namespace)
         if reply.outcome is Outcome.REFUSED:
-            raise TroubleError(self._forbidden(reply.message))
+            raise self._forbidden(reply.message)
         return _in_short(reply.document) if reply.done and self._is_of_job(reply.document) else None
 
     @contextlib.asynccontextmanager
@@ -102,16 +102,16 @@ class PodsThere:
             if error.code == 400:
                 raise NotNowError(str(error)) from error
             forbidden = error.code == 403
-            raise TroubleError(self._forbidden(str(error)) if forbidden else trouble_of(error, self.secret)) from error
+            raise (self._forbidden(str(error)) if forbidden else trouble_of(error, self.secret)) from error
         except UnreachableError as error:
-            raise TroubleError(trouble_of(error, self.secret)) from error
+            raise trouble_of(error, self.secret) from error
 
-    def _forbidden(self, said: str) -> Trouble:
+    def _forbidden(self, said: str) -> TroubleError:
         why = (
             f"the account of the kubeconfig may not read pods and their logs in namespace {self.cluster.namespace}; an"
             f" administrator there binds it to the role {ROLE} ({shorten(said)})"
         )
-        return Trouble("Forbidden", why)
+        return TroubleError("Forbidden", why)
 
 
 def _in_short(pod: Document) -> Document:
