@@ -33,13 +33,15 @@ from cotenant.controller.manifests.cluster_domain import with_domain
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.answers import Answers
 from cotenant.controller.query_api.api_service import ApiServiceKeeper
-from cotenant.controller.query_api.endpoint import LeaderEndpoint
+from cotenant.controller.query_api.endpoint import LOOK_S, LeaderEndpoint
 from cotenant.controller.query_api.own_certificate import OwnCertificate
 from cotenant.controller.query_api.record_answers import RecordAnswers
 from cotenant.controller.query_api.server import QueryServer
 from cotenant.controller.replica import Operator
+from cotenant.controller.reports import certificate_secrets
 from cotenant.controller.reports.certificate_secrets import CertificateSecrets
 from cotenant.controller.reports.metrics_access import MetricsAccess
+from cotenant.controller.reports.rounds import repeat
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry import metrics_server, probes
 from cotenant.controller.telemetry.metrics import Metrics
@@ -91,7 +93,10 @@ async def run(settings: Settings) -> int:
             if certificate is not None:
                 more["certificate"] = certificate.keep_fresh()
             if secrets := served_secrets.read(settings.certificate_secrets):
-                more["certificates"] = CertificateSecrets(kube=kube, secrets=secrets, leadership=leadership).run()
+                keeper = CertificateSecrets(kube=kube, secrets=secrets)
+                more["certificates"] = repeat(
+                    keeper.look, certificate_secrets.LOOK_S, "Certificates", metrics, leadership
+                )
             return await _supervise(operator, LeaseThread(lease_kube, elector), fence, stopped, more)
         finally:
             for server in servers:
@@ -157,7 +162,6 @@ def _serve_questions(operator: Operator, review_kube: Kube) -> dict[str, Corouti
         namespace=settings.namespace,
         address=settings.query_address,
         port=settings.query_port,
-        leadership=operator.leadership,
     )
     api_service = ApiServiceKeeper(
         kube=operator.kube,
@@ -167,7 +171,12 @@ def _serve_questions(operator: Operator, review_kube: Kube) -> dict[str, Corouti
         leadership=operator.leadership,
         own=own,
     )
-    return {"questions": server.run(), "endpoint": endpoint.run(), "APIService": api_service.run()}
+    metrics, leadership = operator.metrics, operator.leadership
+    return {
+        "questions": server.run(),
+        "endpoint": repeat(endpoint.publish, LOOK_S, "Endpoint", metrics, leadership),
+        "APIService": repeat(api_service.look, LOOK_S, "APIService", metrics, leadership),
+    }
 
 
 async def _supervise(

@@ -35,12 +35,14 @@ from cotenant.controller.informers.feed.cluster_feed import ClusterFeed
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.query_api.questions import Questions
-from cotenant.controller.reports.gpu_disputes import GpuDisputeReporter
-from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
+from cotenant.controller.reports import gpu_node_news, kubelet_events, use_watch
+from cotenant.controller.reports.gpu_node_news import GpuNodeNews
 from cotenant.controller.reports.kubelet_events import KubeletEventReader
 from cotenant.controller.reports.progress_poller import ProgressPoller
+from cotenant.controller.reports.queues import queue_status_writer
 from cotenant.controller.reports.queues.local_queue_writer import LocalQueueWriter
 from cotenant.controller.reports.queues.queue_status_writer import QueueStatusWriter
+from cotenant.controller.reports.rounds import repeat
 from cotenant.controller.reports.slow_gpus import SlowGpus
 from cotenant.controller.reports.start_estimates import StartEstimates
 from cotenant.controller.reports.use_watch import UseWatch
@@ -91,24 +93,20 @@ class Operator:
             every_s=settings.progress_s,
             clock=clock,
         )
-        self.gpu_disputes = GpuDisputeReporter(self.kube, self.cache, self.cluster.nodes, metrics)
-        self.gpu_node_conditions = GpuNodeConditionReporter(self.kube, self.cache, metrics, clock=clock)
-        self.use_watch = UseWatch(self.cache, self.memories, metrics, leadership=leadership, clock=clock)
-        self.kubelet_events = KubeletEventReader(
-            self.kube, self.cache, self.memories, metrics, leadership=leadership, clock=clock
+        self.gpu_node_news = GpuNodeNews(
+            kube=self.kube, cache=self.cache, nodes=self.cluster.nodes, metrics=metrics, clock=clock
         )
+        self.use_watch = UseWatch(self.cache, self.memories, clock=clock)
+        self.kubelet_events = KubeletEventReader(self.kube, self.cache, self.memories, clock=clock)
         self.queue_status_writer = QueueStatusWriter(
             kube=self.kube,
             cache=self.cache,
             budgets=self.budgets,
             metrics=metrics,
             leadership=leadership,
-            every_s=settings.queue_s,
             clock=clock,
         )
-        self.local_queue_writer = LocalQueueWriter(
-            self.kube, self.cache, metrics, leadership=leadership, every_s=settings.queue_s, clock=clock
-        )
+        self.local_queue_writer = LocalQueueWriter(self.kube, self.cache, leadership=leadership, clock=clock)
         self.base_network_policies = BaseNetworkPolicies(
             self.kube, self.cache, settings, leadership=leadership, clock=clock
         )
@@ -217,15 +215,18 @@ class Operator:
             "base NetworkPolicies": self.base_network_policies.run(),
             "resync": self.feed.keep_in_sync(),
             "events": self.event_recorder.run(),
-            "queues": self.queue_status_writer.run(),
-            "local queues": self.local_queue_writer.run(),
+            "queues": repeat(
+                self.queue_status_writer.write, self.settings.queue_s, queue_status_writer.STAGE, self.metrics
+            ),
+            "local queues": repeat(self.local_queue_writer.write, self.settings.queue_s, "LocalQueues", self.metrics),
             "estimates": self.start_estimates.run(),
             "progress": self.progress_poller.run(),
             "decision log": self.decision_recorder.record(),
-            "disputes": self.gpu_disputes.run(),
-            "conditions of GPUNodes": self.gpu_node_conditions.run(),
-            "kubelet Events": self.kubelet_events.run(),
-            "use of GPUs": self.use_watch.run(),
+            "news of GPUNodes": repeat(self.gpu_node_news.report, gpu_node_news.EVERY_S, "GPUNodeNews", self.metrics),
+            "kubelet Events": repeat(
+                self.kubelet_events.read, kubelet_events.EVERY_S, "KubeletEvents", self.metrics, self.leadership
+            ),
+            "use of GPUs": repeat(self.use_watch.look, use_watch.EVERY_S, "LowUse", self.metrics, self.leadership),
             "remote clusters": self.remote_clusters.run(),
             **{one.composite.resource.plural: one.run() for one in self.composites},
         }

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from cotenant.controller.client.kube import SECRETS
-from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.certificate_secrets import CertificateSecrets
 from cotenant.serving.self_signed import SelfSigned
 from cotenant.serving.served_secrets import ServedSecret
@@ -51,9 +50,7 @@ def data_of(made: SelfSigned) -> dict[str, str]:
 async def test_a_secret_without_a_certificate_that_serves_gets_one(data: Any, is_written: bool) -> None:
     kube = FakeKube()
     kube.put(SECRETS, {"metadata": {"name": "serving", "namespace": "system"}, **({"data": data} if data else {})})
-    await CertificateSecrets(kube=kube, secrets=[SECRET], leadership=Leadership(lambda: True), clock=lambda: NOW).fill(
-        SECRET
-    )
+    await CertificateSecrets(kube=kube, secrets=[SECRET], clock=lambda: NOW).look()
     stored = (kube.stored(SECRETS, "serving", "system") or {})["data"]
     assert (stored != data) is is_written
     held = SelfSigned(*(base64.b64decode(stored[name]) for name in ("tls.crt", "tls.key")))
@@ -62,8 +59,5 @@ async def test_a_secret_without_a_certificate_that_serves_gets_one(data: Any, is
 
 
 async def test_a_secret_that_is_not_there_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    keeper = CertificateSecrets(
-        kube=FakeKube(), secrets=[SECRET], leadership=Leadership(lambda: True), clock=lambda: NOW
-    )
-    await keeper.fill(SECRET)
+    await CertificateSecrets(kube=FakeKube(), secrets=[SECRET], clock=lambda: NOW).look()
     assert "Secret system/serving has no certificate" in caplog.text

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from cotenant.controller.client.kube import EVENTS, PODS, TRAINING_JOBS, Document
-from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports import kubelet_events
-from cotenant.controller.reports.kubelet_events import AFTER_S, EVERY_S, KubeletEventReader, last_warning
-from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.controller.reports.kubelet_events import AFTER_S, KubeletEventReader, last_warning
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import JOB_ID, T0, admitted, job_document, new_cluster, pod_document
 from tests.support.api_faults import Fault
@@ -59,13 +56,11 @@ class World:
     """A job that starts, with one pod whose volumes its kubelet has been getting ready since `T0`."""
 
     def __init__(self, *faults: Fault, phase: Phase = Phase.STARTING, ready: str = "False") -> None:
-        self.kube, self.cluster, self.leads, self.now = FakeKube(*faults), new_cluster(), True, T0 + AFTER_S
+        self.kube, self.cluster, self.now = FakeKube(*faults), new_cluster(), T0 + AFTER_S
         self.memories = self.cluster.view._memories
         self.memory = self.memories[JOB_ID]
-        self.metrics = Metrics()
         self.reader = KubeletEventReader(
-            self.kube, self.cluster.cache, self.memories, self.metrics,
-            leadership=Leadership(lambda: self.leads), clock=lambda: self.now,
+            self.kube, self.cluster.cache, self.memories, clock=lambda: self.now,
         )  # fmt: skip
         self.ready = ready
         self.put_job(phase)
@@ -146,18 +141,3 @@ async def test_pods_take_turns_if_too_many_wait(monkeypatch: pytest.MonkeyPatch)
         {first: "B", second: "A", third: "B"},
         {first: "B", second: "C", third: "C"},
     ]
-
-
-async def test_only_the_leader_asks_and_an_api_server_that_refuses_ends_nothing() -> None:
-    world = World(Fault(call="LIST events", lost="request"))
-    world.leads = False
-    task = asyncio.create_task(world.reader.run())
-    await asyncio.sleep(EVERY_S + 1)
-    assert world.causes == {}
-    world.leads = True
-    await asyncio.sleep(EVERY_S)
-    failed = world.metrics.registry.get_sample_value("cotenant_failures_contained_total", {"stage": "KubeletEvents"})
-    assert (world.causes, failed) == ({}, 1.0)
-    await asyncio.sleep(EVERY_S)
-    assert list(world.causes) == [world.uid]
-    task.cancel()

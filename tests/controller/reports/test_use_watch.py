@@ -14,12 +14,10 @@ from cotenant.api.resources.trainingjob_status import SuggestionStatus
 from cotenant.contract import Progress
 from cotenant.controller.client.kube import GPU_NODES, TRAINING_JOBS
 from cotenant.controller.informers.job_memory import ProgressSample
-from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.policies.idle_timeout import IMPORT_S
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.controller.reports.use_watch import EVERY_S, UseWatch
 from cotenant.controller.settings import Settings
-from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import JOB_ID, T0, UID, admitted, job_document, new_cluster, observed, pod
 
@@ -30,14 +28,12 @@ class World:
     """One running job, with a share of one GPU."""
 
     def __init__(self, *, simulated: bool = False, **spec: Any) -> None:
-        self.cluster, self.now, self.version, self.leads = new_cluster(), T0 + 10, 5, True
+        self.cluster, self.now, self.version = new_cluster(), T0 + 10, 5
         self.simulated, self.spec = simulated, spec
         self.memories = self.cluster.view._memories
         self.watch = UseWatch(
             self.cluster.cache,
             self.memories,
-            Metrics(),
-            leadership=Leadership(lambda: self.leads),
             clock=lambda: self.now,
         )
         self.writes = 0

@@ -5,16 +5,15 @@ An unavailable APIService breaks more than questions: Kubernetes finishes no del
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Any, Final, Protocol
 
 from cotenant import names
-from cotenant.controller.client.kube import API_SERVICES, Kube, UnreachableError
+from cotenant.controller.client.kube import API_SERVICES, Kube
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.observation import EventToRecord
@@ -24,7 +23,6 @@ from cotenant.controller.telemetry.metrics import Metrics
 log = logging.getLogger(__name__)
 
 NAME: Final = f"{names.QUERY_VERSION}.{names.QUERY_GROUP}"
-LOOK_S: Final = 5.0
 PATIENCE_S: Final = 30.0
 """How long the APIService may be unavailable, as after a change of leader, before it is reported."""
 GONE: Final = (
@@ -43,24 +41,20 @@ class ApiServiceKeeper:
     port: int
     recorder: Recorder
     metrics: Metrics
-    leadership: Leadership
+    leadership: InitVar[Leadership]
     own: OwnCertificate | None = None
     """None if the certificate is mounted, so that somebody else writes the bundle."""
     clock: Callable[[], float] = time.monotonic
     _unavailable_since: float | None = None
     _told: str = ""
 
-    async def run(self) -> None:
-        while True:
-            if self.leadership.held:
-                try:
-                    await self.look()
-                except UnreachableError as error:
-                    log.warning("APIService %s is not looked at: %s", NAME, error)
-            else:
-                self._unavailable_since, self._told = None, ""
-                self.metrics.query_available.set(0)
-            await asyncio.sleep(LOOK_S)
+    def __post_init__(self, leadership: Leadership) -> None:
+        leadership.on_lost(self.forget)
+
+    def forget(self) -> None:
+        """Another replica leads and looks."""
+        self._unavailable_since, self._told = None, ""
+        self.metrics.query_available.set(0)
 
     async def look(self) -> None:
         found = await self.kube.get(API_SERVICES, NAME)

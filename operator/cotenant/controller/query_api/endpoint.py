@@ -7,14 +7,12 @@ leader's fence.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final
 
-from cotenant.controller.client.kube import ENDPOINT_SLICES, SERVICES, Kube, Outcome, UnreachableError
-from cotenant.controller.leader.leadership import Leadership
+from cotenant.controller.client.kube import ENDPOINT_SLICES, SERVICES, Kube, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -31,16 +29,6 @@ class LeaderEndpoint:
     address: str
     """Address of this replica's pod."""
     port: int
-    leadership: Leadership
-
-    async def run(self) -> None:
-        while True:
-            if self.leadership.held:
-                try:
-                    await self.publish()
-                except UnreachableError as error:
-                    log.warning("the address of the leader is not published yet: %s", error)
-            await asyncio.sleep(LOOK_S)
 
     async def publish(self) -> None:
         """Make this replica the only endpoint, unless it is already."""

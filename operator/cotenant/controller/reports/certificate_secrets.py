@@ -6,7 +6,6 @@ The chart renders them without data, so that two renderings are equal and no too
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import logging
@@ -15,8 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from cotenant.controller.client.kube import SECRETS, Kube, UnreachableError
-from cotenant.controller.leader.leadership import Leadership
+from cotenant.controller.client.kube import SECRETS, Kube
 from cotenant.serving.self_signed import SelfSigned
 from cotenant.serving.served_secrets import ServedSecret
 
@@ -33,19 +31,11 @@ def utc_now() -> datetime:
 class CertificateSecrets:
     kube: Kube
     secrets: Sequence[ServedSecret]
-    leadership: Leadership
     clock: Callable[[], datetime] = utc_now
 
-    async def run(self) -> None:
-        while True:
-            leads = self.leadership.held
-            if leads:
-                for secret in self.secrets:
-                    try:
-                        await self.fill(secret)
-                    except UnreachableError as error:
-                        log.warning("Secret %s/%s is not looked at: %s", secret.namespace, secret.name, error)
-            await asyncio.sleep(LOOK_S if leads else 1.0)
+    async def look(self) -> None:
+        for secret in self.secrets:
+            await self.fill(secret)
 
     async def fill(self, secret: ServedSecret) -> None:
         """Write a certificate into the Secret, unless it has a valid one."""

@@ -5,8 +5,6 @@ A cluster has too many Events to watch. The operator lists those of one pod, and
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
@@ -19,11 +17,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.pods.pod_record import QUOTE_CHARS_MAX, PodRecord
-from cotenant.controller.leader.leadership import Leadership
-from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
-
-log = logging.getLogger(__name__)
 
 EVERY_S: Final = 10.0
 AFTER_S: Final = 15.0
@@ -38,22 +32,10 @@ class KubeletEventReader:
     kube: Kube
     cache: ObjectCache
     memories: JobMemories
-    metrics: Metrics
     _: KW_ONLY
-    leadership: Leadership
     clock: Callable[[], float] = time.time
     _last: str = ""
     """uid of the pod that was asked about last."""
-
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY_S)
-            try:
-                if self.leadership.held:
-                    await self.read()
-            except Exception:  # it explains, and holds nobody up
-                self.metrics.failures_contained.labels("KubeletEvents").inc()
-                log.exception("the kubelet's Events about waiting pods were not read")
 
     async def read(self) -> None:
         """Read the Events of the waiting pods whose turn it is, one after the other; forget causes that have passed."""

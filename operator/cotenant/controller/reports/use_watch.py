@@ -7,7 +7,6 @@ survive a change of leader. The last minutes are only in memory, so a new leader
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -19,17 +18,13 @@ from cotenant.api.resources.gpunodes import GPUNodeStatus
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, JobMemory, MeasuredPeak, ProgressSample, UseFinding
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.policies.idle_timeout import IMPORT_S
 from cotenant.controller.lifecycle.policies.low_use import said_of
-from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
 from cotenant.decision_log.efficiency import needed_mib
 from cotenant.decision_log.low_use import Holding, judged, sentences
 from cotenant.decision_log.measured_use import NOTHING_MEASURED, MeasuredUse, use_on
 from cotenant.decision_log.use_window import SLOT_S, SLOTS, UseWindow, looked
-
-log = logging.getLogger(__name__)
 
 EVERY_S: Final = 15.0
 SLOW_STEPS: Final = 3
@@ -41,22 +36,10 @@ MINUTES: Final = int(SLOTS * SLOT_S) // 60
 class UseWatch:
     cache: ObjectCache
     memories: JobMemories
-    metrics: Metrics
     _: KW_ONLY
-    leadership: Leadership
     clock: Callable[[], float] = time.time
     _heartbeats: dict[str, float] = field(default_factory=dict)
     """Node → Unix seconds of the last heartbeat that was looked at."""
-
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY_S)
-            try:
-                if self.leadership.held:
-                    await self.look()
-            except Exception:  # advice, which holds nobody up
-                self.metrics.failures_contained.labels("LowUse").inc()
-                log.exception("the use of GPUs was not looked at")
 
     async def look(self) -> None:
         """Take in new reports of all nodes, and judge every running job."""

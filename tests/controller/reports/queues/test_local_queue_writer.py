@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -39,7 +38,8 @@ async def round_of(replica: Replica) -> list[str]:
     """The writes of one round after what has happened was observed."""
     replica.observe()
     del replica.kube.calls[:]
-    await writer_of(replica).write(replica.operator.cluster.snapshot(replica.operator.clock()))
+    writer_of(replica).on_plan(replica.operator.cluster.snapshot(replica.operator.clock()))
+    await writer_of(replica).write()
     return writes(replica.kube)
 
 
@@ -195,22 +195,3 @@ def test_an_object_names_nothing_but_the_queue() -> None:
     document = local_queue(("red", "team"))
     assert (document["metadata"]["name"], document["metadata"]["namespace"]) == ("team", "red")
     assert TRAINING_JOBS.plural not in str(document)
-
-
-async def test_a_round_that_fails_is_counted_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    replica = Replica()
-    replica.observe()
-    writer, rounds = writer_of(replica), list[int]()
-
-    async def fail(_: object) -> None:
-        rounds.append(1)
-        if len(rounds) == 2:
-            raise asyncio.CancelledError
-        raise KeyError("red")
-
-    monkeypatch.setattr(writer, "write", fail)
-    writer.on_plan(replica.operator.cluster.snapshot(replica.operator.clock()))
-    with pytest.raises(asyncio.CancelledError):
-        await writer.run()
-    stage = {"stage": local_queue_writer.STAGE}
-    assert replica.operator.metrics.registry.get_sample_value("cotenant_failures_contained_total", stage) == 1.0

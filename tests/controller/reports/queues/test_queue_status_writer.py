@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
 from cotenant.api.resources.queue_status import QueueStatus
 from cotenant.api.resources.queues import Queue
-from cotenant.controller.client.kube import QUEUES
+from cotenant.controller.client.kube import QUEUES, UnreachableError
 from cotenant.controller.reports.queues import queue_status_writer
 from cotenant.controller.reports.queues.queue_status import status_of, worth_a_write
-from tests.controller.execution.replica import SETTINGS, Replica, simulate_time, submit, writes
+from tests.controller.execution.replica import Replica, simulate_time, submit, writes
 from tests.support.api_faults import Fault
 
 PATCH = "PATCH queues/red/status"
@@ -42,9 +42,9 @@ async def planned(workers: int = 3) -> Replica:
 
 
 async def write(replica: Replica, rounds: int = 1) -> None:
-    task = asyncio.create_task(replica.operator.queue_status_writer.run())
-    await asyncio.sleep(SETTINGS.queue_s * rounds + 0.1)
-    task.cancel()
+    for _ in range(rounds):
+        with contextlib.suppress(UnreachableError):
+            await replica.operator.queue_status_writer.write()
     replica.observe()
 
 

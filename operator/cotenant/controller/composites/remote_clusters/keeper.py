@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,6 @@ from cotenant.controller.client.kube import (
     NAMESPACES,
     REMOTE_CLUSTERS,
     TRAINING_JOBS,
-    FencedError,
     Kube,
     Outcome,
     RefusedError,
@@ -34,6 +32,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.status_reading import read_status
 from cotenant.controller.lifecycle.observation import EventToRecord
+from cotenant.controller.reports.rounds import repeat
 from cotenant.controller.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -69,17 +68,7 @@ class RemoteKeeper:
     async def run(self) -> None:
         """Run until cancelled."""
         try:
-            while True:
-                try:
-                    await self.look()
-                except FencedError:
-                    log.debug("RemoteCluster %s: another replica leads", self.name)
-                except UnreachableError as error:
-                    log.warning("RemoteCluster %s: %s; tried again soon", self.name, error)
-                except Exception:
-                    self.metrics.failures_contained.labels("RemoteClusterFailed").inc()
-                    log.exception("RemoteCluster %s could not be looked at", self.name)
-                await asyncio.sleep(LOOK_S)
+            await repeat(self.look, LOOK_S, "RemoteClusterFailed", self.metrics)
         finally:
             await self.connection.close()
 

@@ -19,7 +19,6 @@ from cotenant.api.resources.queue_status import LocalQueueStatus
 from cotenant.controller.client.kube import (
     LOCAL_QUEUES,
     FailedWebhookError,
-    FencedError,
     Kube,
     Outcome,
     Reply,
@@ -31,7 +30,6 @@ from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.queues.local_budget import with_budget
 from cotenant.controller.reports.queues.local_queue_status import local_statuses
 from cotenant.controller.telemetry.logs import shorten
-from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -40,12 +38,6 @@ WRITES_MAX: Final = 50
 """Most writes in one round. With a thousand namespaces, all are up to date after some rounds."""
 LIST_S: Final = 300.0
 REFUSED_S: Final = 60.0
-UNREACHABLE_S: Final = 30.0
-"""Pause if LocalQueues cannot be listed, for instance because their CustomResourceDefinition is missing."""
-
-STAGE: Final = "LocalQueues"
-"""Name of the stage in the metric of contained failures."""
-
 Place: TypeAlias = tuple[str, str]
 """(namespace, queue): the object has the queue's name."""
 
@@ -54,10 +46,8 @@ Place: TypeAlias = tuple[str, str]
 class LocalQueueWriter:
     kube: Kube
     cache: ObjectCache
-    metrics: Metrics
     _: KW_ONLY
     leadership: InitVar[Leadership]
-    every_s: float
     clock: Callable[[], float] = time.time
     """Unix seconds."""
     _snapshot: Snapshot | None = None
@@ -80,25 +70,17 @@ class LocalQueueWriter:
         """Another replica writes from now on. Before the next write, LocalQueues are listed again."""
         self._snapshot = self._listed_at = None
 
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(self.every_s)
-            if self._snapshot is None:
-                continue
-            try:
-                await self.write(self._snapshot)
-            except FencedError:
-                self._listed_at = None
-            except UnreachableError as error:
-                self._listed_at = None  # what became of a write without an answer is seen in the next list
-                log.warning("LocalQueues wait: %s", error)
-                await asyncio.sleep(UNREACHABLE_S)
-            except Exception:  # it tells, and ends nothing of what decides
-                self.metrics.failures_contained.labels(STAGE).inc()
-                log.exception("LocalQueues were not written")
-
-    async def write(self, snapshot: Snapshot) -> None:
+    async def write(self) -> None:
         """One round. Raises UnreachableError."""
+        if self._snapshot is None:
+            return
+        try:
+            await self._write_all(self._snapshot)
+        except UnreachableError:
+            self._listed_at = None  # what became of a write without an answer is seen in the next list
+            raise
+
+    async def _write_all(self, snapshot: Snapshot) -> None:
         now = self.clock()
         if self._listed_at is None or now >= self._listed_at + LIST_S:
             await self._list()

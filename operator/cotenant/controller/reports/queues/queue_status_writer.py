@@ -10,7 +10,7 @@ from dataclasses import InitVar, dataclass
 from typing import Final
 
 from cotenant.api.resources.queues import Queue
-from cotenant.controller.client.kube import QUEUES, FencedError, Kube, Outcome, UnreachableError
+from cotenant.controller.client.kube import QUEUES, Kube, Outcome, UnreachableError
 from cotenant.controller.client.merge_patch import difference
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.informers.cache import ObjectCache
@@ -41,7 +41,6 @@ class QueueStatusWriter:
     budgets: Budgets
     metrics: Metrics
     leadership: InitVar[Leadership]
-    every_s: float
     clock: Callable[[], float] = time.time
     """Unix seconds."""
     _last: tuple[Snapshot, Plan] | None = None
@@ -57,23 +56,17 @@ class QueueStatusWriter:
         """Pause until the next plan: a replica that does not lead has no current one."""
         self._last = None
 
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(self.every_s)
-            if self._last is None:
-                continue
-            snapshot, plan = self._last
-            now = self.clock()
-            account = await asyncio.to_thread(QueueAccounts.of, snapshot)
-            set_gauges(self.metrics, snapshot, account, plan.verdicts, self.cache.jobs.values())
-            agents = (one.status for one in self.cache.nodes.gpu_nodes.values())
-            set_live_gauges(self.metrics, agents, self.cache.jobs.values())
-            try:
-                await self._write(snapshot, account, now)
-            except FencedError:
-                continue  # another replica's to do now
-            except UnreachableError as error:
-                log.warning("the statuses of the queues wait: %s", error)
+    async def write(self) -> None:
+        """One round. Raises UnreachableError."""
+        if self._last is None:
+            return
+        snapshot, plan = self._last
+        now = self.clock()
+        account = await asyncio.to_thread(QueueAccounts.of, snapshot)
+        set_gauges(self.metrics, snapshot, account, plan.verdicts, self.cache.jobs.values())
+        agents = (one.status for one in self.cache.nodes.gpu_nodes.values())
+        set_live_gauges(self.metrics, agents, self.cache.jobs.values())
+        await self._write(snapshot, account, now)
 
     async def _write(self, snapshot: Snapshot, account: QueueAccounts, now: float) -> None:
         served = {queue.name: queue.namespaces for queue in snapshot.queues}
