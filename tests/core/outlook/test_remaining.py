@@ -49,6 +49,32 @@ def test_two_sources_together_give_a_narrower_estimate_than_each_alone() -> None
 
 
 @pytest.mark.parametrize(
+    ("of_template", "left", "factor"),
+    [
+        pytest.param((), 1_000, 3.0, id="none yet: as the queue"),
+        pytest.param((100,), 316, 3.9, id="the first counts as much as all of the queue"),
+        pytest.param((100,) * 3, 178, 2.5, id="three of them outweigh the queue"),
+        pytest.param((100,) * 99, 102, 1.2, id="many decide alone"),
+    ],
+)
+def test_few_runs_of_a_template_are_combined_with_those_of_its_queue(
+    of_template: tuple[int, ...], left: int, factor: float
+) -> None:
+    """Runs of the queue vary around 1,000 by a factor of 3. `factor`: by what the next run of the template varies."""
+    known = RemainingTimes(LearnedRuntimes({"queue|red": EVEN, "template|red|red/a": of_template}))
+
+    middle, upper = (known.draw(make_job("a"), 0.0, 0.0, chance) or 0.0 for chance in (0.5, 0.8413447460685429))
+    assert middle == pytest.approx(left, rel=0.005)
+    assert upper / middle == pytest.approx(factor, rel=0.03)
+
+
+def test_runs_of_a_template_alone_are_too_few_before_the_queue_has_five() -> None:
+    known = RemainingTimes(LearnedRuntimes({"queue|red": (100,) * 4, "template|red|red/a": (100,) * 4}))
+
+    assert known.draw(make_job("a"), 0.0, 0.0, 0.5) is None
+
+
+@pytest.mark.parametrize(
     ("job", "ran_s", "left"),
     [
         pytest.param({}, 0.0, None, id="nothing is known"),

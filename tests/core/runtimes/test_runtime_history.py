@@ -62,7 +62,7 @@ def test_the_ratio_of_run_time_to_declaration_is_learned_in_per_mille() -> None:
     history = RuntimeHistory()
     for ran_s in (30, 60, 90, 100, 200):
         history.record(make_job("train-1", queue="red", expected_runtime_s=100), float(ran_s))
-    assert history.learned().honesty_of(make_job("train-2", queue="red")) == (300, 600, 900, 1_000, 2_000)
+    assert history.learned().groups["declared|red"] == (300, 600, 900, 1_000, 2_000)
 
 
 @pytest.mark.parametrize(("ran_s", "counts"), [(0.9, False), (0.0, False), (1.0, True)])

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from cotenant.core.model.objects import Job
-from cotenant.core.runtimes.templates import declarers_of, groups_of
+from cotenant.core.runtimes.templates import groups_of
 
 ENOUGH = 5
 """A group is used only if it has so many runs that lasted longer than the job has run."""
@@ -39,13 +39,6 @@ class LearnedRuntimes:
             if len(longer) >= ENOUGH:
                 return longer
         return ()
-
-    def honesty_of(self, job: Job) -> RunSeconds:
-        """Run times of earlier jobs divided by what they had declared, in per mille, ascending: of the same template
-        and person, else of the person, else of the queue. Empty if too few are known.
-        """
-        known = (self.groups.get(group, ()) for group in declarers_of(job))
-        return next((ratios for ratios in known if len(ratios) >= ENOUGH), ())
 
     def median_s(self, job: Job, *, longer_than_s: int = 0) -> int | None:
         """Seconds that the job will have run at its end, in the median; None where too little is known.
