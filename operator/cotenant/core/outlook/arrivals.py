@@ -1,21 +1,23 @@
-"""Jobs that may come: the recent arrivals are assumed to repeat, from another point of that past in each play.
+"""Jobs that may come: stretches of the recent arrivals, drawn anew in each play.
 
-Historical simulation, as a block bootstrap without dice: the only assumption is that the near future is like the near
-past. Without future arrivals every estimate would be too early, because jobs that come later may start first.
+Historical simulation by a block bootstrap: the only assumption is that the near future is like the near past. Jobs that
+came together come together again. Without future arrivals every estimate would be too early, because jobs that come
+later may start first.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 
 from cotenant.core.model.objects import Job
 from cotenant.core.snapshot.snapshot import Snapshot
 
 _KEPT = 512
-_ENOUGH = 8
-"""With fewer known arrivals none are assumed."""
+_STRETCH = 8
+"""Arrivals in a stretch. With fewer known arrivals none are assumed."""
 
 
 class PastArrivals:
@@ -33,17 +35,19 @@ class PastArrivals:
         while len(self._jobs) > _KEPT:
             self._jobs.popitem(last=False)
 
-    def again(self, now: float, part: float) -> Iterator[Job]:
-        """The past arrivals again from `now` on, without end; `part` (0 to 1): where in the past to begin."""
+    def again(self, now: float, draw: Callable[[int], float]) -> Iterator[Job]:
+        """Stretches of the past arrivals again from `now` on, without end.
+
+        `draw`: number of a stretch → where in the past it begins (from 0 to below 1).
+        """
         jobs = sorted(self._jobs.values(), key=lambda job: (job.submitted_at, job.key))
-        span = now - jobs[0].submitted_at if jobs else 0.0
-        if len(jobs) < _ENOUGH or span <= 0:
+        if len(jobs) < _STRETCH or jobs[0].submitted_at >= now:
             return
-        first = int(part * len(jobs))
-        number, begin = 0, now - (jobs[first].submitted_at - jobs[0].submitted_at)
-        while True:
-            for job in jobs[first:]:
-                number += 1
-                at = begin + job.submitted_at - jobs[0].submitted_at
-                yield replace(job, key=f"{job.key}#{number}", uid=f"{job.uid}#{number}", submitted_at=at)
-            begin, first = begin + span, 0
+        times = [*(job.submitted_at for job in jobs), now]
+        at = now
+        for stretch in count():
+            first = int(draw(stretch) * len(jobs))
+            for number in range(first, first + _STRETCH):
+                job, since = jobs[number % len(jobs)], times[number % len(jobs)]
+                yield replace(job, key=f"{job.key}#{stretch}", uid=f"{job.uid}#{stretch}", submitted_at=at)
+                at += max(0.0, times[number % len(jobs) + 1] - since)  # another clock may be ahead of ours

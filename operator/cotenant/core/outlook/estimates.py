@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from math import ceil, exp, inf
 from typing import Final
 from zlib import crc32
@@ -138,7 +139,10 @@ class Outlook:
         def draw(job: Job, ran_s: float) -> float | None:
             return remaining.draw(job, ran_s, snapshot.now, chance_of(job, number))
 
-        arrivals = self._arrivals.again(snapshot.now, number / _PLAYS)
+        def draw_stretch(stretch: int) -> float:
+            return int.from_bytes(blake2b(f"{number} {stretch}".encode(), digest_size=4).digest()) / 2**32
+
+        arrivals = self._arrivals.again(snapshot.now, draw_stretch)
         play = Play(snapshot, self._policy, draw, arrivals, self._before)
         self._current, self._before = _Future(play, snapshot.now, self._queue_of.keys()), None
 
