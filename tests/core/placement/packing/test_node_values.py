@@ -9,28 +9,29 @@ from hypothesis import strategies as st
 from cotenant.core.gpus.inventory import FloatArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.placement.packing.node_values import NodeValues
-from cotenant.core.placement.packing.value_tables import LEVELS
+from cotenant.core.placement.packing.value_tables import ValueTables
+from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from tests.support.clusters import make_node
 
 NODES = [make_node(f"n{number}", gpus=3, memory_mib=1000 + number // 2) for number in range(4)]
 
 
 class Worth:
-    """Features and values that tell the state of the node; notes which rows it was asked for."""
+    """A value that tells the state of the node; notes of how many nodes it was asked for."""
 
     def __init__(self) -> None:
-        self.asked: list[list[int]] = []
+        self.asked: list[int] = []
 
-    def __call__(self, values: NodeValues, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        self.asked.append(rows.tolist())
-        held = np.stack([values.memory[rows].sum(axis=1), values.compute[rows].sum(axis=1)], axis=1)
-        return held.astype(np.float64), values.cpu[rows].astype(np.float64)
+    def __call__(self, held: FloatArray, cpu: IntArray, host: IntArray) -> FloatArray:
+        self.asked.append(len(held))
+        return held[:, 0] + cpu + host
 
 
 def values_of(ledger: Ledger) -> tuple[NodeValues, Worth]:
     worth = Worth()
     mib = np.array([kind.memory_mib for kind in ledger.inventory.kinds])
-    return NodeValues(ledger, mib, LEVELS, 2, worth), worth
+    tables = ValueTables(WorkloadMix.of([], ledger.inventory), ledger.inventory, np.array([0.0, 100.0]))
+    return NodeValues(ledger, mib, tables, worth), worth
 
 
 def content(values: NodeValues) -> list[list[object]]:
@@ -55,7 +56,7 @@ def test_a_nodes_value_is_computed_when_asked_for_and_again_only_after_a_write()
     put(ledger, 3, 0, 400)
     values.refresh(np.array([0, 1, 2]))
 
-    assert worth.asked == [[1, 2], [0], [2]]
+    assert worth.asked == [2, 1, 1]
     assert values.compute.tolist() == [[1000] * 3, [1000] * 3, [600, 1000, 1000], [0] * 3]
 
 

@@ -71,7 +71,6 @@ class PackingScorer:
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
         self._host = np.maximum(mix.host, 1).astype(np.float64)
         self._ledger = ledger.copy()
-        self._features = len(self._cpu_prices) + len(mix.shapes)
         self._values: list[NodeValues] = []
         """Of the ledgers that were scored lately."""
         self._taken: dict[Shape, tuple[IntArray, IntArray]] = {}
@@ -83,9 +82,9 @@ class PackingScorer:
         first score: most cycles of a full cluster score nothing."""
         ledger = self._ledger
         _, one, alike = np.unique(_rows_as_bytes(ledger.packed), return_index=True, return_counts=True)
-        values = NodeValues(ledger, self._kinds, LEVELS, self._features, self._unpriced)
+        values = NodeValues(ledger, self._kinds, self._tables, lambda held, *_: np.zeros(len(held)))
         values.refresh(one)
-        slots = self._slots(values.held.take(one, axis=0), self._bounds(values.cpu.take(one), values.host.take(one)))
+        slots = self._slots(values.held.take(one, axis=0), values.cpu.take(one), values.host.take(one))
         free = np.minimum(values.memory, values.compute).take(one, axis=0).sum(axis=1)
         total = (slots * alike[:, None]).sum(axis=0).astype(np.int64)
         value: FloatArray = slot_value(self._mix, total, int(free @ alike)).astype(np.float64)
@@ -118,15 +117,12 @@ class PackingScorer:
         every = np.arange(len(rows))
         gpu = np.zeros(fit.shape, dtype=np.int64)
         if shape.whole and self._plain:
-            features = self._features_at(values, rows, fit.argmax(axis=1))
-            left = values.held.take(rows, axis=0) - shape.count * features
-            return Scores(node=self._gains(values, rows, left, every, shape), gpu=gpu)
+            loss = shape.count * self._loss(values, shape, rows, fit.argmax(axis=1))
+            return Scores(node=self._gains(values, rows, loss, every, shape), gpu=gpu)
         if shape.count == 1:
             first = values.first.take(rows, axis=0)
             row, column = _first_of(fit, first)
-            of = rows[row]
-            left = values.held.take(of, axis=0) - self._loss(values, shape, of, column)
-            gpu[row, column] = self._gains(values, rows, left, row, shape)
+            gpu[row, column] = self._gains(values, rows, self._loss(values, shape, rows[row], column), row, shape)
             gpu = np.where(fit, gpu[every[:, None], first], _NEVER)
             return Scores(node=gpu.max(axis=1), gpu=gpu)
         row, column = np.nonzero(fit)
@@ -134,17 +130,15 @@ class PackingScorer:
         preference = np.full(fit.shape, float(_NEVER))
         preference[row, column] = -loss[:, 0]
         inside = _first(preference, shape.count)[row, column]
-        left = values.held.take(rows, axis=0) - loss[inside].reshape(len(rows), shape.count, self._features).sum(axis=1)
-        return Scores(node=self._gains(values, rows, left, every, shape), gpu=preference.astype(np.int64))
+        loss = loss[inside].reshape(len(rows), shape.count, -1).sum(axis=1)
+        return Scores(node=self._gains(values, rows, loss, every, shape), gpu=preference.astype(np.int64))
 
-    def _gains(self, values: NodeValues, rows: IntArray, left: FloatArray, row: IntArray, shape: Shape) -> IntArray:
+    def _gains(self, values: NodeValues, rows: IntArray, loss: FloatArray, row: IntArray, shape: Shape) -> IntArray:
         """[P] the score of each way: its gain, then least compute left, then least CPU left. `row`: of which row."""
-        cpu = values.cpu.take(rows) - shape.cpu_milli
-        bounds = self._bounds(cpu, values.host.take(rows) - shape.host_mib)
-        if len(row) > len(rows):  # all ways on a row leave the same CPU and memory
-            cpu, bounds = cpu.take(row), bounds.take(row, axis=0)
         of = rows.take(row)
-        gain = (self._value(left, cpu, bounds) - values.value.take(of)).astype(np.int64)
+        cpu, host = values.cpu.take(rows) - shape.cpu_milli, values.host.take(rows) - shape.host_mib
+        after = self._value(values.held.take(of, axis=0) - loss, cpu, host, row if len(row) > len(rows) else None)
+        gain = (after - values.value.take(of)).astype(np.int64)
         scored: IntArray = (gain << TIE_BITS) - values.little.take(of)
         return scored
 
@@ -152,54 +146,43 @@ class PackingScorer:
         for values in self._values:
             if values.ledger is ledger:
                 return values
-        values = NodeValues(ledger, self._kinds, LEVELS, self._features, self._worth)
+        values = NodeValues(ledger, self._kinds, self._tables, self._value)
         self._values = [values, *self._values[: _LEDGERS - 1]]
         return values
 
-    def _worth(self, values: NodeValues, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        held, _ = self._unpriced(values, rows)
-        cpu = values.cpu.take(rows)
-        return held, self._value(held, cpu, self._bounds(cpu, values.host.take(rows)))
-
-    def _unpriced(self, values: NodeValues, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Features alone: from them follows what slots are worth."""
-        kind, memory, compute = (one.take(rows, axis=0) for one in (values.kind, values.memory, values.compute))
-        return self._tables.at(kind, memory, compute).sum(axis=1), np.zeros(len(rows))
-
-    def _features_at(self, values: NodeValues, rows: IntArray, columns: IntArray) -> FloatArray:
-        """[P, Q + M] of each GPU: packed value for each price of CPU, then workers of each shape."""
-        at = (rows, columns)
-        return self._tables.at(values.kind[at], values.memory[at], values.compute[at])
-
     def _loss(self, values: NodeValues, shape: Shape, rows: IntArray, columns: IntArray) -> FloatArray:
         """[P, Q + M] by how much the features of GPUs are less once the shape lies on them."""
-        before = self._features_at(values, rows, columns)
+        at = (rows, columns)
+        kind, memory, compute = values.kind[at], values.memory[at], values.compute[at]
+        before = self._tables.at(kind, memory, compute)
         if shape.whole:
             return before
         taken = self._taken.get(shape)
         if taken is None:
             mib, milli, _ = shape.per_kind(values.ledger.inventory)
             taken = self._taken[shape] = -(-mib * WHOLE // self._kinds), milli
-        kind = values.kind[rows, columns]
         number = kind // LEVELS
-        memory = values.memory[rows, columns] - taken[0].take(number)
-        compute = values.compute[rows, columns] - taken[1].take(number)
+        memory, compute = memory - taken[0].take(number), compute - taken[1].take(number)
         return before - self._tables.at(kind, np.maximum(memory, 0), np.maximum(compute, 0))
 
-    def _bounds(self, cpu: IntArray, host: IntArray) -> FloatArray:
-        """[R, M] workers that the CPU and the host memory allow, not rounded yet."""
-        bounds: FloatArray = np.maximum(cpu, 0)[:, None] / self._cpu
-        return np.minimum(bounds, np.maximum(host, 0)[:, None] / self._host, out=bounds)
+    def _value(self, held: FloatArray, cpu: IntArray, host: IntArray, of: IntArray | None = None) -> FloatArray:
+        """[P] value of nodes with these features of their GPUs and so much CPU and host memory. `of`: the place of each
+        in `cpu` and `host`, if several ways on a row share one."""
+        slots = self._slots(held, cpu, host, of)
+        cpu = cpu if of is None else cpu.take(of)
+        packed = np.ascontiguousarray((held[:, : len(self._cpu_prices)] + cpu[:, None] * self._cpu_prices).T)
+        value: FloatArray = packed.min(axis=0) + slots @ self._slot_value
+        return value
 
-    def _slots(self, held: FloatArray, bounds: FloatArray) -> FloatArray:
+    def _slots(self, held: FloatArray, cpu: IntArray, host: IntArray, of: IntArray | None = None) -> FloatArray:
+        """[P, M] workers of each shape that GPUs, CPU and host memory allow. The arguments are those of `_value`."""
+        bounds: FloatArray = np.maximum(cpu, 0)[:, None] / self._cpu
+        np.minimum(bounds, np.maximum(host, 0)[:, None] / self._host, out=bounds)
+        if of is not None:
+            bounds = bounds.take(of, axis=0)
         slots: FloatArray = held[:, len(self._cpu_prices) :] / self._count
         np.minimum(slots, bounds, out=slots)
         return np.floor(slots, out=slots)
-
-    def _value(self, held: FloatArray, cpu: IntArray, bounds: FloatArray) -> FloatArray:
-        packed = np.ascontiguousarray((held[:, : len(self._cpu_prices)] + cpu[:, None] * self._cpu_prices).T)
-        value: FloatArray = packed.min(axis=0) + self._slots(held, bounds) @ self._slot_value
-        return value
 
 
 def _rows_as_bytes(packed: IntArray) -> npt.NDArray[np.void]:

@@ -37,6 +37,11 @@ class ValueTables:
         if not self.even:
             self._by_memory = _tables(_offers(memory, allowed, price, cpu), _whole(mix.memory, mix.allowed), grid)
 
+    @property
+    def features(self) -> int:
+        """Q + M."""
+        return int(self._by_compute.shape[1])
+
     def at(self, kind: IntArray, memory: IntArray, compute: IntArray) -> FloatArray:
         """[..., Q + M]. `kind` is the kind's first row. With two dimensions the worse of both counts."""
         features: FloatArray
