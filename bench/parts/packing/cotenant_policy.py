@@ -51,7 +51,6 @@ class CotenantPolicy:
         self._seen: Counter[Shape] = Counter()
         self._shapes: dict[Pod, Shape] = {}
         self._arrived = 0
-        self._anywhere = np.ones(len(machines.cpu), dtype=np.bool_)
         self._begin_cycle()
 
     def _begin_cycle(self) -> None:
@@ -75,13 +74,13 @@ class CotenantPolicy:
         return True
 
     def _request(self, shape: Shape) -> PlacementRequest:
-        anywhere = PlacementRequest(shape=shape, tenancy=_TENANCY, allowed=self._anywhere)
-        if self._ties is None:
-            return anywhere
-        serving = anywhere.serving(self._ledger.inventory)
-        score = np.where(serving, self._fits.shape_fit(shape, _TENANCY).node_scores, LOWEST)
-        drawn = self._ties.choice(np.flatnonzero(score == score.max()))
-        return PlacementRequest(shape=shape, tenancy=_TENANCY, allowed=np.arange(len(score)) == drawn)
+        inventory = self._ledger.inventory
+        rows = inventory.rows_serving(inventory.zones, shape.classes if shape.count else ())
+        if self._ties is not None:
+            score = np.full(len(inventory.nodes), LOWEST)
+            score[rows] = self._fits.shape_fit(shape, _TENANCY).node_scores[rows]
+            rows = self._ties.choice(np.flatnonzero(score == score.max()), 1)
+        return PlacementRequest(shape=shape, tenancy=_TENANCY, rows=rows)
 
     def sound(self) -> bool:
         return self._ledger.sound()

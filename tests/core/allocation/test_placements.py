@@ -28,19 +28,9 @@ WIDE = make_placement(("n1", [[0], [1]]), ("n2", [[0], [1]]))
     ("assignments", "want"),
     [
         pytest.param(
-            ((0, ((0,),)), (1, ((0,), (1,)))),
+            ((1, ((0,), (1,))), (0, ((0,),))),
             make_placement(("n2", [[0], [1]]), ("n1", [[0]])),
-            id="rank 0 lies on the node with most workers",
-        ),
-        pytest.param(
-            ((1, ((1,),)), (0, ((0,),))),
-            make_placement(("n1", [[0]]), ("n2", [[1]])),
-            id="nodes with as many are in order",
-        ),
-        pytest.param(
-            ((1, ((0,),)), (0, ((1,),))),
-            make_placement(("n1", [[1]]), ("n2", [[0]])),
-            id="nodes with as many are in order, whatever their GPUs are",
+            id="rank 0 lies on the first node",
         ),
         pytest.param(((0, ((1, 0),)),), make_placement(("n1", [[1, 0]])), id="GPUs of a worker keep their order"),
     ],
@@ -84,9 +74,9 @@ def test_a_placement_is_cut_into_stretches_of_workers_which_keep_their_ranks() -
     ]
 
 
-def test_the_first_ranks_node_may_be_given_and_ranks_may_start_above_0() -> None:
+def test_ranks_follow_the_order_of_the_nodes_and_may_start_above_0() -> None:
     assignments: tuple[NodeAssignment, ...] = ((0, ((0,),)), (1, ((0,), (1,))))
-    found = placement_of(assignments, Shape(), INVENTORY, first_row=0, first_rank=3)
+    found = placement_of(assignments, Shape(), INVENTORY, first_rank=3)
     assert [(part.node, [rank.rank for rank in part.ranks]) for part in found.nodes] == [("n1", [3]), ("n2", [4, 5])]
 
 

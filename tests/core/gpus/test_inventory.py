@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from cotenant.core.gpus.inventory import GpuKind, Inventory
@@ -178,11 +179,11 @@ def test_gpus_are_mixed_if_a_node_has_more_than_one_class(nodes: list[Node], mix
     assert Inventory.of(nodes).mixed is mixed
 
 
-def test_rows_of_the_same_zones_are_one_array_that_nobody_writes() -> None:
+def test_rows_of_the_same_zones_are_one_array() -> None:
     inventory = Inventory.of([make_node("n1", zone="east"), make_node("n2", zone="west"), make_node("n3", zone="east")])
-    east = inventory.rows_in_zones(("east",))
-    assert east.tolist() == [True, False, True]
-    assert inventory.rows_in_zones(("east",)) is east
-    assert inventory.rows_in_zones(()).tolist() == [False, False, False]
-    with pytest.raises(ValueError, match="read-only"):
-        east[0] = False
+    east = inventory.rows_serving(("east",))
+    assert isinstance(east, np.ndarray)
+    assert east.tolist() == [0, 2]
+    assert inventory.rows_serving(("east",)) is east
+    assert np.arange(3)[inventory.rows_serving(())].tolist() == []
+    assert inventory.rows_serving(("east", "west")) == slice(None)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.placement.bestfit import BestFit
-from cotenant.core.placement.fit_cache import FitCache
+from cotenant.core.placement.fit_cache import FitCache, ShapeFit
 from cotenant.core.placement.fitting import Tenancy, may_share, room
 from cotenant.core.placement.scoring import Scores
-from cotenant.core.placement.shape_fit import ShapeFit
 from cotenant.core.placement.shapes import Shape
 from tests.support.clusters import make_node
 
@@ -49,7 +48,6 @@ def answers(fit: ShapeFit) -> tuple[object, ...]:
     return (
         fit.capacity.tolist(),
         fit.node_scores.tolist(),
-        [fit.fits(row).tolist() for row in rows],
         [fit.gpu_scores(row).tolist() for row in rows],
         fit.all_fits().tolist(),
     )

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core.allocation.request import rows_of
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Node, Sharing
@@ -19,8 +18,6 @@ from cotenant.core.placement import Packing
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy, capacity
-from cotenant.core.placement.gang import max_workers, place_gang
-from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.scoring import LOWEST, Placer, Scorer
 from cotenant.core.placement.shapes import Shape
 from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache, fit
@@ -126,8 +123,21 @@ def plainly(
 
 def rows_with(ledger: Ledger, shape: Shape) -> IntArray:
     """Rows with GPUs of the shape's classes."""
-    anywhere = np.ones(len(ledger.packed), dtype=np.bool_)
-    return np.flatnonzero(PlacementRequest(shape, US, anywhere).serving(ledger.inventory))
+    if not shape.count:
+        return np.arange(len(ledger.packed))
+    serves = [
+        (not shape.classes or kind.gpu_class in shape.classes) and shape.only_class in ("", kind.gpu_class)
+        for kind in ledger.inventory.kinds
+    ]
+    named = bool(shape.classes or shape.only_class)
+    return np.array(
+        [
+            row
+            for row, kinds in enumerate(ledger.inventory.kind)
+            if not named or any(serves[k] for k in kinds if k >= 0)
+        ],
+        dtype=np.int64,
+    )
 
 
 def order_of(fits: BoolArray, scores: IntArray) -> list[list[int]]:
@@ -193,7 +203,7 @@ def test_in_the_next_cycle_only_changed_rows_are_judged_again(monkeypatch: pytes
         judged.append(rows.tolist())
         return capacity(ledger, shape, rows, fits, distinct=distinct)
 
-    monkeypatch.setattr("cotenant.core.placement.shape_fit.capacity", noted)
+    monkeypatch.setattr("cotenant.core.placement.fit_cache.capacity", noted)
     ledger = fit_cache.ledger.copy()
     ledger.allocate(SHARE)
     after = fit_cache.follow(ledger, scorer)
@@ -234,22 +244,6 @@ def test_the_log_of_changes_is_restarted_after_many_cycles() -> None:
 
     assert fit_cache.shape_fit(Shape(), US).capacity.tolist() == [2, 2, 2, 2]
     assert longest <= 8 * 4 + 2
-
-
-@settings(deadline=None, max_examples=100)
-@given(data=st.data())
-def test_a_search_over_rows_of_its_classes_finds_what_a_search_over_all_rows_finds(data: st.DataObject) -> None:
-    ledger = Ledger.of(data.draw(used_nodes()))
-    for _ in range(data.draw(st.integers(0, 6))):
-        lay(data.draw, ledger, [])
-    fit_cache = FitCache(ledger, Packing().prepare(ledger, [(HALF, 1.0)]))
-    shape, tenancy, distinct = data.draw(QUESTIONS)
-    allowed = np.array([data.draw(st.booleans()) for _ in ledger.inventory.nodes], dtype=np.bool_)
-    over_all = PlacementRequest(shape, tenancy, allowed, distinct)
-    looking = replace(over_all, rows=rows_of(shape, allowed, ledger.inventory))
-
-    assert max_workers(fit_cache, looking) == max_workers(fit_cache, over_all)
-    assert place_gang(fit_cache, looking, 1) == place_gang(fit_cache, over_all, 1)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from cotenant.core.model.plan import Admit
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
-from cotenant.core.placement.gang import chief_row_of, max_workers, place_gang
+from cotenant.core.placement.gang import max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.scoring import Scores
 from cotenant.core.placement.shapes import Shape, chief_of, worker_shape
@@ -42,7 +42,7 @@ def test_the_largest_gang_that_fits_is_placed_and_no_larger_one(
         ask = PlacementRequest(
             worker_shape(job),
             Tenancy(1),
-            np.ones(len(nodes), dtype=np.bool_),
+            slice(None),
             chief=chief_of(job, worker_shape(job)),
             distinct=job.distinct_gpus,
             topology=near,
@@ -59,8 +59,7 @@ def test_the_largest_gang_that_fits_is_placed_and_no_larger_one(
                 for row, columns in picks:
                     per_zone[ledger.inventory.nodes[row].zone] += len(columns)
                 assert sum(per_zone.values()) == workers
-                head = chief_row_of(room, ask, picks)
-                assert (head is None) == (ask.chief is None)
+                head = None if ask.chief is None else picks[0][0]
                 for row, columns in picks:
                     cpu = job.cpu_milli * len(columns) + (job.chief_amounts[0] - job.cpu_milli if row == head else 0)
                     assert cpu <= ledger.inventory.nodes[row].cpu_milli
@@ -159,9 +158,8 @@ def test_suspect_gpus_change_the_place_of_a_job_and_never_its_start(
     for job in jobs:
         found = []
         for ledger in (Ledger.of(nodes), Ledger.of(doubted)):
-            rows = ledger.inventory.ready | True
             ask = PlacementRequest(
-                worker_shape(job), Tenancy(1), rows, distinct=job.distinct_gpus, topology=job.topology
+                worker_shape(job), Tenancy(1), slice(None), distinct=job.distinct_gpus, topology=job.topology
             )
             found.append(place_gang(FitCache(ledger, BestFit()), ask, job.workers_min))
         plain, careful = found
@@ -211,10 +209,9 @@ LINKED = make_node("n0", gpus=6, peers=((0, 3, 5), (1, 2)))
 
 
 def asks(nodes: list[Node], shape: Shape, **changes: Any) -> PlacementRequest:
-    return PlacementRequest(shape, Tenancy(1), np.array(changes.pop("allowed", [True] * len(nodes))), **changes)
-
-
-ALL = np.arange(4)
+    return PlacementRequest(
+        shape, Tenancy(1), np.array(changes.pop("rows", range(len(nodes))), dtype=np.int64), **changes
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,17 +219,16 @@ ALL = np.arange(4)
     [
         pytest.param([], {}, 0, id="nothing on nothing"),
         pytest.param([], {"topology": RACK}, 0, id="nor in a domain of it"),
-        pytest.param(RACKED, {"rows": ALL}, 8, id="all there is"),
+        pytest.param(RACKED, {}, 8, id="all there is"),
         pytest.param(RACKED, {"topology": NEAR}, 8, id="also where they had better be near"),
         pytest.param(RACKED, {"topology": RACK}, 4, id="one domain, where they have to be"),
-        pytest.param(RACKED, {"rows": ALL, "topology": RACK}, 4, id="that too, where the rows are known"),
-        pytest.param(ZONED, {"rows": ALL, "zone_workers": {"b": 4}}, 8, id="what quota allows in each zone"),
+        pytest.param(ZONED, {"zone_workers": {"b": 4}}, 8, id="what quota allows in each zone"),
         pytest.param(ZONED, {"topology": RACK}, 3, id="a node that is in no rack is one by itself"),
         pytest.param(
             ZONED, {"topology": Topology("zone", TopologyMode.REQUIRED), "zone_workers": {"b": 1}}, 4,
             id="in the one that quota leaves most",
         ),
-        pytest.param(ZONED, {"rows": ALL, "excluded": frozenset({(0, 0)})}, 9, id="without what is excluded"),
+        pytest.param(ZONED, {"excluded": frozenset({(0, 0)})}, 9, id="without what is excluded"),
     ],
 )  # fmt: skip
 def test_the_largest_gang_that_fits_has(nodes: list[Node], changes: dict[str, Any], workers: int) -> None:
@@ -247,9 +243,8 @@ def test_the_largest_gang_that_fits_has(nodes: list[Node], changes: dict[str, An
         pytest.param(EIGHT, ONE, 3, {}, {3: 3}, id="the one that takes exactly all"),
         pytest.param(EIGHT, ONE, 4, {}, {2: 4}, id="or the tightest that does"),
         pytest.param(EIGHT, ONE, 25, {}, None, id="nowhere, if it is more than there is"),
-        pytest.param(EIGHT, ONE, 1, {"allowed": [False] * 4}, None, id="nor where it may not"),
-        pytest.param(EIGHT, ONE, 1, {"rows": np.array([], dtype=np.int64)}, None, id="nor on no row"),
-        pytest.param(EIGHT, ONE, 1, {"rows": np.array([0, 2])}, {2: 1}, id="one worker, on the tightest of its rows"),
+        pytest.param(EIGHT, ONE, 1, {"rows": []}, None, id="nor where it may not"),
+        pytest.param(EIGHT, ONE, 1, {"rows": [0, 2]}, {2: 1}, id="one worker, on the tightest of its rows"),
         pytest.param(EIGHT, CPU, 1, {}, {3: 1}, id="one worker without a GPU"),
         pytest.param(ZONED, ONE, 1, {"zone_workers": {"a": 0}}, {2: 1}, id="one worker, where quota allows it"),
         pytest.param(ZONED, ONE, 1, {"zone_workers": {"b": 9}}, {0: 1}, id="by score, whatever the zone"),
@@ -271,6 +266,10 @@ def test_the_largest_gang_that_fits_has(nodes: list[Node], changes: dict[str, An
         pytest.param(RACKED, ONE, 4, {"topology": NEAR}, {0: 2, 1: 2}, id="the same, where it had better be"),
         pytest.param(RACKED, ONE, 4, {}, {2: 3, 3: 1}, id="but not where it does not matter"),
         pytest.param(RACKED, ONE, 5, {"topology": RACK}, None, id="no domain is large enough"),
+        pytest.param(
+            [make_node("n0", gpus=2, cpu_milli=8_000), make_node("n1", gpus=1)], ONE, 3,
+            {"chief": Shape(cpu_milli=9_000)}, {1: 1, 0: 2}, id="rank 0 on the node with room for the chief",
+        ),
         pytest.param(RACKED, ONE, 5, {"topology": NEAR}, {2: 3, 0: 2}, id="which matters only where it has to be one"),
     ],
 )  # fmt: skip
@@ -278,7 +277,7 @@ def test_a_gang_lies_on(
     nodes: list[Node], shape: Shape, workers: int, changes: dict[str, Any], rows: dict[int, int] | None
 ) -> None:
     found = place_gang(FitCache(Ledger.of(nodes), BestFit()), asks(nodes, shape, **changes), workers)
-    assert (None if found is None else {row: len(columns) for row, columns in found}) == rows
+    assert (None if found is None else [(row, len(columns)) for row, columns in found]) == (rows and [*rows.items()])
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ ZONED = [
 
 
 def asks(nodes: list[Node], shape: Shape, **changes: Any) -> PlacementRequest:
-    return PlacementRequest(shape, Tenancy(1), np.array(changes.pop("allowed", [True] * len(nodes))), **changes)
+    return PlacementRequest(
+        shape, Tenancy(1), np.array(changes.pop("rows", range(len(nodes))), dtype=np.int64), **changes
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ def asks(nodes: list[Node], shape: Shape, **changes: Any) -> PlacementRequest:
     [
         pytest.param(EIGHT, ONE, {}, [8, 8, 5, 3], id="one per GPU"),
         pytest.param(EIGHT, PAIR, {}, [4, 4, 2, 1], id="as many as there are pairs"),
-        pytest.param(EIGHT, ONE, {"allowed": [True, False, True, False]}, [8, 0, 5, 0], id="none on rows that may not"),
+        pytest.param(EIGHT, ONE, {"rows": [0, 2]}, [8, 0, 5, 0], id="none on rows that may not"),
         pytest.param(
             EIGHT, PAIR, {"excluded": frozenset({(0, 0), (2, 1), (2, 2)})}, [3, 4, 1, 1], id="not on excluded GPUs"
         ),

@@ -35,7 +35,7 @@ def test_a_workers_shares_lie_on_different_gpus_and_no_gpu_is_overcommitted(
         if part:
             ledger.allocate(NodeAllocation(0, (column,), (part * 100,), (part * 100,), 0, 0, 1, Sharing.QUEUE))
     shape = Shape(count=count, whole=False, memory_milli=tenths * 100)
-    ask = PlacementRequest(shape, Tenancy(1), np.array([True]), distinct=distinct)
+    ask = PlacementRequest(shape, Tenancy(1), slice(None), distinct=distinct)
     most = max_workers(FitCache(ledger, BestFit()), ask)
     assert place_gang(FitCache(ledger, BestFit()), ask, most + 1) is None
     if not most:

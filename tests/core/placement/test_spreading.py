@@ -36,7 +36,7 @@ ZONED = [
 
 
 def asks(nodes: list[Node], **changes: Any) -> PlacementRequest:
-    return PlacementRequest(Shape(), Tenancy(1), np.ones(len(nodes), dtype=np.bool_), **changes)
+    return PlacementRequest(Shape(), Tenancy(1), slice(None), **changes)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,7 @@ def test_no_other_spread_is_more_even(
     nodes, _, jobs = world
     fits = FitCache(Ledger.of(nodes), BestFit())
     inventory = fits.ledger.inventory
-    ask = PlacementRequest(
-        worker_shape(jobs[0]), Tenancy(1), np.ones(len(nodes), dtype=np.bool_), spread=Spread(level, SOFT)
-    )
+    ask = PlacementRequest(worker_shape(jobs[0]), Tenancy(1), slice(None), spread=Spread(level, SOFT))
     if workers == 1 or (found := place_gang(fits, ask, workers)) is None:
         return
     domain = domains_of(inventory, level)

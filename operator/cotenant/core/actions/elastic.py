@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import placement_of, with_more
@@ -85,11 +87,12 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
         if (part.node, grant.uuid) in inventory.slot_of
     )
     request = option.placement_request
-    rows, topology = request.allowed, request.topology
+    rows, topology = request.rows, request.topology
     if topology is not None and topology.mode is TopologyMode.REQUIRED:
         row = inventory.row_of[placement.nodes[0].node]
         domain = domains_of(inventory, topology.level)
-        rows = rows & (domain == domain[row])
+        rows = np.flatnonzero(domain == domain[row])
+        rows = rows[np.isin(rows, np.arange(len(domain))[request.rows])]
     excluded = inventory.suspects | (held if request.distinct else frozenset())
     there: dict[int, int] = {}
     if request.spread is not None:
@@ -98,4 +101,4 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
             if part.node in inventory.row_of:
                 one = int(of_row[inventory.row_of[part.node]])
                 there[one] = there.get(one, 0) + len(part.ranks)
-    return replace(request, allowed=rows, chief=None, excluded=excluded, topology=None, domain_workers=there)
+    return replace(request, rows=rows, chief=None, excluded=excluded, topology=None, domain_workers=there)

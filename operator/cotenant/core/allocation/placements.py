@@ -1,6 +1,5 @@
-"""Placements as values: made from node assignments, and joined or cut while a job changes size.
-
-Ranks are contiguous from 0 and rank 0 lies on the node with most workers, or on that with room for a chief.
+"""Placements as values: made from node assignments, and joined or cut while a job changes size. Ranks are contiguous
+from 0.
 """
 
 from __future__ import annotations
@@ -16,20 +15,14 @@ from cotenant.core.placement.shapes import Shape
 
 
 def placement_of(
-    assignments: Sequence[NodeAssignment],
-    shape: Shape,
-    inventory: Inventory,
-    *,
-    first_row: int | None = None,
-    first_rank: int = 0,
+    assignments: Sequence[NodeAssignment], shape: Shape, inventory: Inventory, *, first_rank: int = 0
 ) -> Placement:
-    """`first_row`: the node of the first rank; None: the one with most workers."""
+    """The placement whose ranks follow the order of the nodes."""
     rank = first_rank
     nodes = []
     amounts: dict[int, tuple[int, int]] = {}
     """Kind of GPU → (MiB, milli) that the shape takes of one."""
-    ordered = sorted(assignments, key=lambda part: (part[0] != first_row, -len(part[1]), part[0]))
-    for row, workers in ordered:
+    for row, workers in assignments:
         uuids = inventory.uuids[row]
         ranks = []
         for columns in workers:

@@ -13,17 +13,15 @@ from typing import TypeAlias
 import numpy as np
 
 from cotenant.core.allocation.allocation import tenant_of
-from cotenant.core.gpus.inventory import BoolArray, GpuKind, Inventory
+from cotenant.core.gpus.inventory import BoolArray, GpuKind, Inventory, Rows
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import GpuRequest, Job
-from cotenant.core.placement.fitting import Rows, Tenancy
+from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.shapes import Shape, chief_of, worker_shape
 from cotenant.core.quota.tree import Bucket, QueueTree
 
 RequestKey: TypeAlias = tuple[object, ...]
-_SERVING = 256
-"""Sets of rows that are cached."""
 GuaranteeTerms: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 """Alternatives; each a set of (index of a quota line, milli-GPU that may be used of it already at most)."""
 
@@ -152,15 +150,13 @@ def _option(
     kinds = [kind for kind in inventory.kinds if kind.gpu_class in classes and shape.allows(kind)]
     if not zones or not kinds:
         return None
-    allowed = _allowed(job, zones, inventory)
     return Option(
         gpu_class=only_class,
         placement_request=PlacementRequest(
             shape=shape,
             chief=chief_of(job, shape),
             tenancy=Tenancy(tenant_of(job.queue, tree), job.gpu.sharing),
-            allowed=allowed,
-            rows=_rows_for(job, shape, zones, allowed, inventory),
+            rows=_rows_for(job, shape, zones, inventory),
             distinct=job.distinct_gpus,
             topology=job.topology,
             spread=job.spread,
@@ -171,46 +167,25 @@ def _option(
     )
 
 
-def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
-    allowed = inventory.rows_in_zones(tuple(zones))
-    if not _names_nodes(job):
-        return allowed
-    allowed = allowed.copy()
-    for names in (job.only_nodes or None, job.volumes.nodes if job.volumes else None):
-        if names is not None:
-            chosen = np.zeros_like(allowed)
-            chosen[[inventory.row_of[name] for name in names if name in inventory.row_of]] = True
-            allowed &= chosen
-    for name in job.excluded_nodes:
-        row = inventory.row_of.get(name)
-        if row is not None:
-            allowed[row] = False
-    return allowed
+def _rows_for(job: Job, shape: Shape, zones: Sequence[str], inventory: Inventory) -> Rows:
+    """Rows in these zones with GPUs of the shape's classes, as far as the job lets its workers lie there."""
+    rows = inventory.rows_serving(tuple(zones), *((shape.classes, shape.only_class) if shape.count else ()))
+    mountable = job.volumes.nodes if job.volumes else None
+    chosen = [names for names in (job.only_nodes or None, mountable) if names is not None]
+    if not chosen and not job.excluded_nodes:
+        return rows
+    allowed = np.zeros(len(inventory.nodes), dtype=np.bool_)
+    allowed[rows] = True
+    for names in chosen:
+        allowed &= _named(names, inventory)
+    return np.flatnonzero(allowed & ~_named(job.excluded_nodes, inventory))
 
 
-def _names_nodes(job: Job) -> bool:
-    """True if the job names nodes on which it must or must not lie."""
-    return bool(job.only_nodes or job.excluded_nodes or (job.volumes and job.volumes.nodes is not None))
-
-
-def _rows_for(job: Job, shape: Shape, zones: Sequence[str], allowed: BoolArray, inventory: Inventory) -> Rows:
-    """The rows of `rows_of`; one array for all requests in the same zones and classes."""
-    if _names_nodes(job):
-        return rows_of(shape, allowed, inventory)
-    key = (*zones, bool(shape.count), shape.classes, shape.only_class)
-    known = inventory.serving.get(key)
-    if known is None:
-        if len(inventory.serving) >= _SERVING:
-            inventory.serving.clear()
-        known = inventory.serving[key] = rows_of(shape, allowed, inventory)
-    return known
-
-
-def rows_of(shape: Shape, allowed: BoolArray, inventory: Inventory) -> Rows:
-    """Rows that are allowed and have a GPU of the shape's classes."""
-    if shape.count and (shape.classes or shape.only_class):
-        allowed = allowed & inventory.rows_of_classes(shape.classes, shape.only_class)
-    return slice(None) if allowed.all() else np.flatnonzero(allowed)
+def _named(names: Iterable[str], inventory: Inventory) -> BoolArray:
+    """[N] nodes with one of these names."""
+    found = np.zeros(len(inventory.nodes), dtype=np.bool_)
+    found[[inventory.row_of[name] for name in names if name in inventory.row_of]] = True
+    return found
 
 
 def _names_classes(tree: QueueTree, queue: int) -> bool:

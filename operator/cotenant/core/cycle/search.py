@@ -15,8 +15,8 @@ from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import placement_of
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.model.objects import Placement
-from cotenant.core.placement.gang import chief_row_of, max_workers, place_gang
-from cotenant.core.placement.gang_request import NodeAssignment, PlacementRequest
+from cotenant.core.placement.gang import max_workers, place_gang
+from cotenant.core.placement.gang_request import NodeAssignment, PlacementRequest, fit_of
 from cotenant.core.placement.nvlink import linkage
 from cotenant.core.placement.spreading import crowding
 from cotenant.core.queueing.fair_share import charge_within_guarantee
@@ -62,7 +62,8 @@ def find(occupancy: Occupancy, request: Request, workers: int) -> PlacementResul
             continue
         linked = linkage(occupancy.inventory, assignments)
         apart = crowding(occupancy.inventory, wanted, assignments)
-        score = _score(occupancy, wanted, assignments)
+        scores = fit_of(occupancy.fit_cache, wanted).node_scores
+        score = sum(int(scores[row]) for row, _ in assignments)
         found.append(((*apart, len(assignments), -linked, -score, index), option, assignments))
     return _best(occupancy, request, found)
 
@@ -109,15 +110,8 @@ def _result(
     occupancy: Occupancy, request: Request, option: Option, assignments: tuple[NodeAssignment, ...]
 ) -> PlacementResult | None:
     wanted = option.placement_request
-    first_row = chief_row_of(occupancy.fit_cache, wanted, assignments)
-    placement = placement_of(assignments, wanted.shape, occupancy.inventory, first_row=first_row)
+    placement = placement_of(assignments, wanted.shape, occupancy.inventory)
     allocation = allocation_of(request.job, placement, occupancy.inventory, occupancy.tree)
     if not request.job.preemptible and not within_guarantees(occupancy, allocation.charge):
         return None
     return PlacementResult(placement, allocation)
-
-
-def _score(occupancy: Occupancy, wanted: PlacementRequest, assignments: tuple[NodeAssignment, ...]) -> int:
-    """`assignments`: on rows with GPUs of the classes that are wanted."""
-    fit = occupancy.fit_cache.shape_fit(wanted.shape, wanted.tenancy, distinct=wanted.distinct)
-    return sum(fit.node_score(row) for row, _ in assignments)

@@ -29,7 +29,6 @@ from cotenant.core.model.formatting import (
 from cotenant.core.model.objects import WHOLE, JobKey, Placement, Sharing, TopologyMode
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement.fit_cache import FitCache
-from cotenant.core.placement.fitting import Rows
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.placement.gang_request import PlacementRequest
 
@@ -188,7 +187,7 @@ def _why_unshared(wanted: PlacementRequest) -> str:
 def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
     """State of the GPUs that could serve: `on 2 GPUs 0.8 is taken and 0.2 left`."""
     ledger, inventory = current.ledger, current.inventory
-    rows: Rows = np.flatnonzero(wanted.allowed) if wanted.rows is None else wanted.rows
+    rows = wanted.rows
     _, _, allowed = wanted.shape.per_kind(inventory)
     kind = inventory.kind[rows]
     serve = inventory.usable[rows] & allowed[kind] & (kind >= 0)

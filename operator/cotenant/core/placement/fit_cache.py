@@ -1,6 +1,6 @@
-"""Cache of fits and scores of a ledger, by shape and tenant (`shape_fit`, `shape_scores`).
+"""Where shapes fit on the nodes of one ledger, how often, and how good each place is; worked out once and kept.
 
-An entry is made when it is first asked for, and brought up to date for the rows that were written since. A GPU fits if
+An answer is made when it is first asked for, and brought up to date for the rows that were written since. A GPU fits if
 it has room for the amounts and if the tenant may share it; the first answer is kept by itself, so that tenants share
 it. If no node has GPUs of several kinds, all classes share the fits of the shape without classes, and a request looks
 only at rows of its classes. A cache can follow the ledger of the next cycle (`follow`): only rows that differ are
@@ -11,42 +11,27 @@ Bounded: beyond so many rows over all entries of a sort, the one that was asked 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from functools import lru_cache, partial
 
 import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Sharing
-from cotenant.core.placement.fitting import Tenancy, room
-from cotenant.core.placement.scoring import Scorer
-from cotenant.core.placement.shape_fit import ShapeFit
+from cotenant.core.placement.fitting import Tenancy, capacity, may_share, room
+from cotenant.core.placement.scoring import LOWEST, Scorer, ScoreScope
 from cotenant.core.placement.shape_scores import ShapeScores
 from cotenant.core.placement.shapes import Shape, one_gpu_of, without_classes
 
 ANY_TENANT = Tenancy(-1, Sharing.NEVER)
 """Stands for all tenants: a whole GPU must be empty, and so looks the same to each. So does any share if no GPU is
 held."""
-_Key: TypeAlias = tuple[Shape, Tenancy, bool]
-"""(shape, tenant, never two workers on one GPU)."""
 _ROWS = 4 << 20
 """Rows that are kept over all fits, each of some 24 bytes. Likewise of rooms."""
 _SCORED_ROWS = 1 << 20
 """Rows that are kept over all scores, each of 64 bytes if nodes have 8 GPUs."""
 _CHANGES = 8
 """Changes of each row, on average, after which a cache begins anew."""
-_AnyKey = TypeVar("_AnyKey")
-_Entry = TypeVar("_Entry")
-
-
-@dataclass(slots=True)
-class _Room:
-    gpus: BoolArray
-    """[N, G] True if the GPU has room."""
-    seen: int
-    """Changes of the ledger that it follows."""
 
 
 class FitCache:
@@ -55,11 +40,12 @@ class FitCache:
         self._is_empty = is_empty
         self.ledger = ledger
         self.scorer = scorer
-        self._shape_fits: dict[_Key, ShapeFit] = {}
-        """In each of these the most recently asked for stands last."""
-        self._rooms: dict[Shape, _Room] = {}
+        height = max(1, len(ledger.packed))
+        self._shape_fits = lru_cache(max(64, _ROWS // height))(partial(ShapeFit, self))
+        """By shape, tenant, and whether no two workers may lie on one GPU."""
+        self._rooms = lru_cache(max(64, _ROWS // height))(partial(_Room, self))
         """By what is taken of one GPU."""
-        self._scores: dict[Shape, ShapeScores] = {}
+        self._scores = lru_cache(max(64, _SCORED_ROWS // height))(self._new_scores)
         """By the shape without classes."""
 
     def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> ShapeFit:
@@ -67,33 +53,19 @@ class FitCache:
         node has GPUs of several kinds, all classes share one fit, and other rows are wrong in it."""
         if shape.count and not self.ledger.inventory.mixed:
             shape = without_classes(shape)
-        tenancy = ANY_TENANT if shape.whole or self._is_empty else tenancy
-        return self._recent(
-            self._shape_fits,
-            (shape, tenancy, distinct),
-            lambda: ShapeFit(self, shape, tenancy, distinct=distinct),
-            rows=_ROWS,
-        )
+        return self._shape_fits(shape, ANY_TENANT if shape.whole or self._is_empty else tenancy, distinct)
 
     def room(self, shape: Shape) -> BoolArray:
         """[N, G] GPUs that have what one of the shape's GPUs takes, whoever holds the rest. Read-only."""
-        one, ledger = one_gpu_of(shape), self.ledger
-        known = self._recent(
-            self._rooms, one, lambda: _Room(room(ledger, one, slice(None)), len(ledger.changed_rows)), rows=_ROWS
-        )  # fmt: skip
-        if known.seen < len(ledger.changed_rows):
-            rows = ledger.written_since(known.seen)
-            known.gpus[rows] = room(ledger, one, rows)
-            known.seen = len(ledger.changed_rows)
-        return known.gpus
+        return self._rooms(one_gpu_of(shape)).now()
 
     def scores(self, shape: Shape, rows: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
         """See `ShapeScores.of`."""
         bare = without_classes(shape)
-        known = self._recent(
-            self._scores, bare, lambda: ShapeScores(self.scorer, bare, self.ledger), rows=_SCORED_ROWS
-        )  # fmt: skip
-        return known.of(rows, fits, self.room(bare))
+        return self._scores(bare).of(rows, fits, self.room(bare))
+
+    def _new_scores(self, bare: Shape) -> ShapeScores:
+        return ShapeScores(self.ledger, self.scorer, bare)
 
     def follow(self, ledger: Ledger, scorer: Scorer) -> FitCache:
         """This cache, which from now on answers for another ledger; only rows in which the two differ are judged again.
@@ -102,20 +74,100 @@ class FitCache:
         if rows is None or len(changes) > _CHANGES * len(ledger.packed):
             return FitCache(ledger, scorer, is_empty=self._is_empty)
         ledger.changed_rows[:] = changes + rows
-        self.ledger, self.scorer, self._scores = ledger, scorer, {}
-        for fit in self._shape_fits.values():
-            fit.score_anew()
+        self.ledger, self.scorer = ledger, scorer
+        self._scores.cache_clear()
         return self
 
-    def _recent(self, entries: dict[_AnyKey, _Entry], key: _AnyKey, new: Callable[[], _Entry], *, rows: int) -> _Entry:
-        """The entry, which becomes the most recent one. `rows`: that all of them may have."""
-        entry = entries.pop(key, None)
-        if entry is None:
-            while len(entries) >= max(64, rows // max(1, len(self.ledger.packed))):
-                del entries[next(iter(entries))]
-            entry = new()
-        entries[key] = entry
-        return entry
+
+class ShapeFit:
+    """One shape, for one tenant, over all rows. Capacity is worked out where workers are counted, and scores where
+    something is to be chosen. Arrays are read-only outside this module."""
+
+    __slots__ = (
+        "_cache", "_capacity", "_distinct", "_fits", "_node_scores", "_scored", "_scored_ledger", "_seen", "_shape",
+        "_tenancy",
+    )  # fmt: skip
+
+    def __init__(self, cache: FitCache, shape: Shape, tenancy: Tenancy, distinct: bool) -> None:
+        self._cache, self._shape, self._tenancy, self._distinct = cache, shape, tenancy, distinct
+        height, width = cache.ledger.inventory.kind.shape
+        self._capacity: IntArray = np.zeros(height, dtype=np.int64)
+        self._fits: BoolArray = np.zeros((height, width), dtype=np.bool_)
+        self._seen = -1
+        """Changes of the ledger that fits and capacity follow."""
+        self._node_scores: IntArray = np.full(height, LOWEST, dtype=np.int64)
+        self._scored_ledger: Ledger | None = None
+        self._scored = 0
+        """Changes of that ledger that the scores follow."""
+
+    @property
+    def capacity(self) -> IntArray:
+        """[N] workers of the shape that each row takes."""
+        self._refresh()
+        return self._capacity
+
+    def all_fits(self) -> BoolArray:
+        """[N, G] the GPU may serve."""
+        self._refresh()
+        return self._fits
+
+    @property
+    def node_scores(self) -> IntArray:
+        """[N] score of each row that takes at least one, else LOWEST."""
+        ledger = self._cache.ledger
+        if self._scored_ledger is not ledger:
+            self._scored_ledger, rows = ledger, np.arange(len(self._capacity))
+        elif self._scored < len(ledger.changed_rows):
+            rows = ledger.written_since(self._scored)
+        else:
+            return self._node_scores
+        self._refresh()
+        self._scored = len(ledger.changed_rows)
+        takes = self._capacity.take(rows) > 0
+        if not takes.all():
+            self._node_scores[rows[~takes]] = LOWEST
+            rows = rows[takes]
+        if len(rows):
+            self._node_scores[rows], _ = self._cache.scores(self._shape, rows, self._fits.take(rows, axis=0))
+        return self._node_scores
+
+    def gpu_scores(self, row: int) -> IntArray:
+        """[G] score of each GPU of the row that may serve, else LOWEST."""
+        fits, gpu = self.all_fits()[row], None
+        if self._cache.scorer.scope(self._shape) is not ScoreScope.NODE:
+            _, gpu = self._cache.scores(self._shape, np.array([row]), fits[None])
+        return np.where(fits, 0 if gpu is None else gpu[0], LOWEST)
+
+    def _refresh(self) -> None:
+        """Bring fits and capacity up to date."""
+        ledger = self._cache.ledger
+        if self._seen == len(ledger.changed_rows):
+            return
+        rows = slice(None) if self._seen < 0 else ledger.written_since(self._seen)
+        self._seen = len(ledger.changed_rows)
+        fits = self._cache.room(self._shape)[rows]
+        if not self._shape.whole:
+            fits = fits & may_share(ledger, rows, self._tenancy)
+        self._fits[rows] = fits
+        self._capacity[rows] = capacity(ledger, self._shape, rows, fits, distinct=self._distinct)
+
+
+class _Room:
+    """GPUs with room for a shape of one GPU."""
+
+    def __init__(self, cache: FitCache, shape: Shape) -> None:
+        self._cache, self._shape = cache, shape
+        self._gpus = room(cache.ledger, shape, slice(None))
+        self._seen = len(cache.ledger.changed_rows)
+
+    def now(self) -> BoolArray:
+        """[N, G] True if the GPU has room."""
+        ledger = self._cache.ledger
+        if self._seen < len(ledger.changed_rows):
+            rows = ledger.written_since(self._seen)
+            self._gpus[rows] = room(ledger, self._shape, rows)
+            self._seen = len(ledger.changed_rows)
+        return self._gpus
 
 
 def _differing(one: Ledger, other: Ledger) -> array[int] | None:

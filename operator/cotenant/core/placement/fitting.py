@@ -9,17 +9,14 @@ shared by queues and all of them have `sharing: Any`. A whole GPU must be empty.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
-from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.inventory import BoolArray, IntArray, Rows
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import WHOLE, Sharing
 from cotenant.core.placement.shapes import Shape
 
-Rows: TypeAlias = IntArray | slice
-"""Rows of the ledger; a slice reads them without a copy."""
 _MANY = np.int64(1 << 40)
 
 

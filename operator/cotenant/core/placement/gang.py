@@ -16,22 +16,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.inventory import IntArray, Rows
 from cotenant.core.model.objects import TopologyMode
 from cotenant.core.placement.chief import chief_first, chief_row, gangs_with_chief
-from cotenant.core.placement.fit_cache import FitCache
-from cotenant.core.placement.fitting import Rows
+from cotenant.core.placement.fit_cache import FitCache, ShapeFit
 from cotenant.core.placement.gang_request import (
     NodeAssignment,
     PlacementRequest,
     cap_by_zone,
     capacity_per_node,
     domains_of,
+    fit_of,
 )
 from cotenant.core.placement.node_gpus import assign
 from cotenant.core.placement.nvlink import ALL_LINKED, link_levels
 from cotenant.core.placement.scoring import LOWEST
-from cotenant.core.placement.shape_fit import ShapeFit
 from cotenant.core.placement.spreading import crowding, even_spread, regions, spread_capacity
 
 
@@ -39,9 +38,9 @@ def max_workers(fit_cache: FitCache, request: PlacementRequest) -> int:
     """The largest gang that fits, exactly. A required topology means one domain, and a domain lies in one zone."""
     if request.spread_yields:
         request = replace(request, spread=None)
-    is_bound = request.excluded or request.zone_workers or request.topology is not None or request.spread is not None
-    if request.rows is not None and not is_bound and request.chief is None:
-        return int(_fit_of(fit_cache, request).capacity[request.rows].sum())
+    limits = request.excluded or request.zone_workers or request.topology or request.spread or request.chief
+    if not limits:
+        return int(fit_of(fit_cache, request).capacity[request.rows].sum())
     domain, capacity = _domain_of(fit_cache, request), capacity_per_node(fit_cache, request)
     if request.chief is not None and request.spread is None and not request.zone_workers:
         preferred = request.topology is None or request.topology.mode is TopologyMode.PREFERRED
@@ -60,34 +59,34 @@ def max_workers(fit_cache: FitCache, request: PlacementRequest) -> int:
 
 
 def place_gang(fit_cache: FitCache, request: PlacementRequest, workers: int) -> tuple[NodeAssignment, ...] | None:
-    """Nodes and GPUs for all workers, or None.
+    """Nodes and GPUs for all workers in the order of their ranks, or None. Rank 0 lies on the node with most workers,
+    or on that with room for a chief.
 
     Suspect GPUs are avoided if the gang is placed as well without them: on as few nodes and in as few domains of its
     topology, or spread as far. They never cost a gang its place.
     """
     if workers == 1 and request.chief is not None:
         request = replace(request, shape=request.chief, chief=None)
-    suspects = fit_cache.ledger.inventory.suspects
-    if not suspects or not request.shape.count:
-        return _place_on_any(fit_cache, request, workers)
-    spared = _place_on_any(fit_cache, replace(request, excluded=request.excluded | suspects), workers)
+    suspects, spared = fit_cache.ledger.inventory.suspects, None
+    if suspects and request.shape.count:
+        spared = _place_on_any(fit_cache, replace(request, excluded=request.excluded | suspects), workers)
     if spared is not None and len(spared) == 1 and request.spread is None:
         return spared
-    anywhere = _place_on_any(fit_cache, request, workers)
-    if spared is None or anywhere is None:
-        return anywhere
-    return spared if _reach(fit_cache, request, spared) <= _reach(fit_cache, request, anywhere) else anywhere
+    found = _place_on_any(fit_cache, request, workers)
+    if spared is not None and found is not None:
+        found = min(spared, found, key=lambda ways: _reach(fit_cache, request, ways))
+    return found if found is None or len(found) == 1 else _by_rank(fit_cache, request, found)
 
 
-def chief_row_of(fit_cache: FitCache, request: PlacementRequest, assignments: Sequence[NodeAssignment]) -> int | None:
-    """The row that is to take rank 0; None if any may. `assignments`: of `place_gang`, not held yet."""
-    if request.chief is None:
-        return None
-    spread = [(row, len(workers)) for row, workers in assignments]
+def _by_rank(
+    fit_cache: FitCache, request: PlacementRequest, assignments: Sequence[NodeAssignment]
+) -> tuple[NodeAssignment, ...]:
+    """The node of rank 0 first, then those with most workers. `assignments`: not held yet."""
     capacity = np.zeros(len(fit_cache.ledger.free_cpu), dtype=np.int64)
-    for row, workers in spread:
-        capacity[row] = workers
-    return chief_row(request.with_chief(fit_cache.ledger, capacity), spread)
+    capacity[[row for row, _ in assignments]] = [len(workers) for _, workers in assignments]
+    spread = [(row, len(workers)) for row, workers in assignments]
+    first = chief_row(request.with_chief(fit_cache.ledger, capacity), spread)
+    return tuple(sorted(assignments, key=lambda part: (part[0] != first, -len(part[1]), part[0])))
 
 
 def _reach(fit_cache: FitCache, request: PlacementRequest, assignments: Sequence[NodeAssignment]) -> tuple[int, ...]:
@@ -105,7 +104,8 @@ def _place_on_any(fit_cache: FitCache, request: PlacementRequest, workers: int) 
             return apart
         request = replace(request, spread=None)
     if workers == 1 and not request.zone_workers and not request.excluded:
-        return _place_one(fit_cache, request)
+        row = _best_row(fit_cache, request, request.rows, 1)
+        return None if row is None else assign(fit_cache, request, [(row, 1)])
     capacity = capacity_per_node(fit_cache, request)
     if request.zone_workers:
         if workers == 1:
@@ -118,7 +118,7 @@ def _place_on_any(fit_cache: FitCache, request: PlacementRequest, workers: int) 
 def _place_apart(fit_cache: FitCache, request: PlacementRequest, workers: int) -> tuple[NodeAssignment, ...] | None:
     """Spread as evenly as there is room; inside each domain on as few nodes as possible."""
     inventory, capacity = fit_cache.ledger.inventory, capacity_per_node(fit_cache, request)
-    scores = _fit_of(fit_cache, request).node_scores
+    scores = fit_of(fit_cache, request).node_scores
     for inside in regions(inventory, request, capacity, workers):
         found = even_spread(inventory, request, inside, np.where(inside > 0, scores, LOWEST), workers)
         if found is not None:
@@ -136,9 +136,8 @@ def _place_on(
     fit_cache: FitCache, request: PlacementRequest, capacity: IntArray, workers: int
 ) -> tuple[NodeAssignment, ...] | None:
     with_chief = request.with_chief(fit_cache.ledger, capacity)
-    whole = with_chief >= workers
-    if whole.any():
-        row = _best_single(fit_cache, request, whole, workers)
+    alone = np.flatnonzero(with_chief >= workers)
+    if (row := _best_row(fit_cache, request, alone, workers) if len(alone) else None) is not None:
         return assign(fit_cache, request, [(row, workers)])
     if request.topology is not None and workers > 1:
         inside = _tightest_domain(fit_cache, request, (capacity, with_chief), workers)
@@ -149,7 +148,7 @@ def _place_on(
             return None
     if int(capacity.sum()) < workers:
         return None
-    chosen = _over_several(_fit_of(fit_cache, request), capacity, workers)
+    chosen = _over_several(fit_of(fit_cache, request), capacity, workers)
     if chief_row(with_chief, chosen) is None:
         row = chief_first(capacity, with_chief, workers)
         if not (there := int(with_chief[row])):
@@ -157,77 +156,39 @@ def _place_on(
         rest = np.where(np.arange(len(capacity)) == row, 0, capacity)
         if int(rest.sum()) + there < workers:
             return None
-        chosen = [(row, there), *_over_several(_fit_of(fit_cache, request), rest, workers - there)]
+        chosen = [(row, there), *_over_several(fit_of(fit_cache, request), rest, workers - there)]
     return assign(fit_cache, request, chosen)
 
 
-def _place_one(fit_cache: FitCache, request: PlacementRequest) -> tuple[NodeAssignment, ...] | None:
-    """The row with the best score for one worker."""
-    fit, inventory = _fit_of(fit_cache, request), fit_cache.ledger.inventory
-    scores = fit.node_scores
-    if request.rows is None:
-        scores = np.where(request.serving(inventory), scores, LOWEST)
-    else:
-        scores = scores[request.rows] if isinstance(request.rows, slice) else scores.take(request.rows)
-    best = int(scores.argmax()) if len(scores) else 0
-    if not len(scores) or scores[best] == LOWEST:
+def _best_row(fit_cache: FitCache, request: PlacementRequest, rows: Rows, workers: int) -> int | None:
+    """The row of these with the best score for all workers at once; None if none of them takes all.
+
+    Rows on which the workers' GPUs are linked best go before the score. If all GPUs are linked on the row with the best
+    score, no other row is looked at.
+    """
+    scores, inventory = fit_of(fit_cache, request, workers).node_scores, fit_cache.ledger.inventory
+    among = scores[rows] if isinstance(rows, slice) else scores.take(rows)
+    best = int(among.argmax()) if len(among) else 0
+    if not len(among) or among[best] == LOWEST:
         return None
-    row = int(request.rows[best]) if isinstance(request.rows, np.ndarray) else best
-    if request.shape.count == 1:
-        return ((row, ((fit.best_gpu(row),),)),)
-    if inventory.linked:
-        rows = np.flatnonzero(request.serving(inventory)) if request.rows is None else request.rows
-        row = _best_linked(fit_cache, request, fit, _scores_of(fit, rows), 1)
-    return assign(fit_cache, request, [(row, 1)])
+    row = best if isinstance(rows, slice) else int(rows[best])
+    if not inventory.linked or _levels(fit_cache, request, np.array([row]), workers)[0] == ALL_LINKED:
+        return row
+    taking = np.arange(len(scores))[rows][among != LOWEST]
+    levels = _levels(fit_cache, request, taking, workers)
+    best_linked = taking[levels == levels.max()]
+    return int(best_linked[scores[best_linked].argmax()])
 
 
-def _fit_of(fit_cache: FitCache, request: PlacementRequest) -> ShapeFit:
-    return fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
-
-
-def _scores_of(fit: ShapeFit, rows: Rows) -> IntArray:
-    """[N] scores of these rows, LOWEST elsewhere."""
-    scores = np.full_like(fit.node_scores, LOWEST)
-    scores[rows] = fit.node_scores[rows]
-    return scores
-
-
-def _best_single(fit_cache: FitCache, request: PlacementRequest, candidates: BoolArray, workers: int) -> int:
-    """The best node for all workers at once. Workers on GPUs of their own are scored as one merged shape."""
-    merged = workers > 1 and (request.distinct or request.shape.whole)
-    fit = fit_cache.shape_fit(
-        request.shape.times(workers) if merged else request.shape, request.tenancy, distinct=request.distinct
-    )
-    scores = np.where(candidates, fit.node_scores, LOWEST)
-    if not fit_cache.ledger.inventory.linked:
-        return int(scores.argmax())
-    return _best_linked(fit_cache, request, _fit_of(fit_cache, request), scores, workers)
-
-
-def _best_linked(fit_cache: FitCache, request: PlacementRequest, fit: ShapeFit, scores: IntArray, workers: int) -> int:
-    """The row with the best of the scores ([N]) among the rows on which the workers' GPUs are linked best. `fit`: of
-    one worker. If all GPUs are linked on the row with the best score, no other row is looked at."""
-    best = int(scores.argmax())
-    if _levels(fit_cache, request, fit, np.array([best]), workers)[0] == ALL_LINKED:
-        return best
-    rows = np.flatnonzero(scores != LOWEST)
-    levels = _levels(fit_cache, request, fit, rows, workers)
-    best_linked = rows[levels == levels.max(initial=0)]
-    return int(best_linked[scores[best_linked].argmax()]) if len(best_linked) else best
-
-
-def _levels(fit_cache: FitCache, request: PlacementRequest, fit: ShapeFit, rows: IntArray, workers: int) -> IntArray:
+def _levels(fit_cache: FitCache, request: PlacementRequest, rows: IntArray, workers: int) -> IntArray:
     """[R] how well the GPUs of so many workers would be linked on each row."""
     inventory, shape = fit_cache.ledger.inventory, request.shape
     side_by_side = workers if request.distinct or shape.whole else 1
     if side_by_side * shape.count < 2:
         return np.full(len(rows), ALL_LINKED, dtype=np.int64)
-    fits = fit.all_fits()[rows]
-    if request.excluded:
-        at = {int(row): place for place, row in enumerate(rows)}
-        for row, column in request.excluded:
-            if row in at:
-                fits[at[row], column] = False
+    fits = fit_of(fit_cache, request).all_fits()[rows]
+    for row, column in request.excluded:
+        fits[rows == row, column] = False
     return link_levels(inventory, rows, fits, side_by_side, shape.count)
 
 

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
+from cotenant.core.gpus.inventory import IntArray, Inventory, Rows
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Level, Spread, Topology, TopologyMode
 from cotenant.core.placement.chief import chief_capacity
-from cotenant.core.placement.fit_cache import FitCache
-from cotenant.core.placement.fitting import Rows, Tenancy, shares_per_gpu, stacked_workers
+from cotenant.core.placement.fit_cache import FitCache, ShapeFit
+from cotenant.core.placement.fitting import Tenancy, shares_per_gpu, stacked_workers
 from cotenant.core.placement.shapes import Shape
 
 NodeAssignment: TypeAlias = tuple[int, tuple[tuple[int, ...], ...]]
@@ -25,8 +25,8 @@ class PlacementRequest:
 
     shape: Shape
     tenancy: Tenancy
-    allowed: BoolArray
-    """[N] rows that may serve: the job's zones, without nodes that failed it."""
+    rows: Rows
+    """Rows in the job's zones that have GPUs of the shape's classes, without nodes that failed it; numbers ascend."""
     distinct: bool = True
     topology: Topology | None = None
     spread: Spread | None = None
@@ -38,15 +38,6 @@ class PlacementRequest:
     """(row, column) of GPUs that must not serve: the job's other ranks lie on them, or they are suspect."""
     chief: Shape | None = None
     """Shape of rank 0, if it asks for more CPU or host memory than the others. None also if rank 0 has its place."""
-    rows: Rows | None = None
-    """Rows that are allowed and have GPUs of the shape's classes: all, or numbers that ascend; None: not known."""
-
-    def serving(self, inventory: Inventory) -> BoolArray:
-        """[N] rows that are allowed and have GPUs of the shape's classes."""
-        shape = self.shape
-        if not shape.count or not (shape.classes or shape.only_class):
-            return self.allowed
-        return self.allowed & inventory.rows_of_classes(shape.classes, shape.only_class)
 
     @property
     def spread_yields(self) -> bool:
@@ -58,13 +49,24 @@ class PlacementRequest:
         return capacity if self.chief is None else chief_capacity(ledger, self.chief, self.shape, capacity)
 
 
+def fit_of(fit_cache: FitCache, request: PlacementRequest, workers: int = 1) -> ShapeFit:
+    """Fits and scores of so many workers side by side. If they lie on GPUs of their own, they are one merged shape."""
+    shape = request.shape
+    if workers > 1 and (request.distinct or shape.whole):
+        shape = shape.times(workers)
+    return fit_cache.shape_fit(shape, request.tenancy, distinct=request.distinct)
+
+
 def capacity_per_node(fit_cache: FitCache, request: PlacementRequest) -> IntArray:
     """[N] workers that each row takes; quotas of zones are not applied yet. If they limit the gang, or it is
     spread, each row keeps room for the chief."""
-    fit = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
-    found: IntArray = np.where(request.serving(fit_cache.ledger.inventory), fit.capacity, 0)
+    fit = fit_of(fit_cache, request)
+    found = np.zeros(len(fit.capacity), dtype=np.int64)
+    found[request.rows] = fit.capacity[request.rows]
     for row in {row for row, _ in request.excluded}:
-        left = [column for column in np.flatnonzero(fit.fits(row)).tolist() if (row, column) not in request.excluded]
+        left = [
+            column for column in np.flatnonzero(fit.all_fits()[row]).tolist() if (row, column) not in request.excluded
+        ]
         if request.distinct or request.shape.whole:
             workers = len(left) // max(1, request.shape.count)
         else:

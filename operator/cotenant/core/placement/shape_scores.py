@@ -20,7 +20,7 @@ class ShapeScores:
 
     __slots__ = ("_known", "_ledger", "_of_states", "_scope", "_scorer", "_scores", "_seen", "_shape")
 
-    def __init__(self, scorer: Scorer, shape: Shape, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, scorer: Scorer, shape: Shape) -> None:
         self._scorer, self._shape, self._ledger, self._scope = scorer, shape, ledger, scorer.scope(shape)
         height, width = ledger.inventory.kind.shape
         self._scores: IntArray = np.zeros((height, width if self._scope is ScoreScope.GPU else 1), dtype=np.int64)
@@ -40,29 +40,24 @@ class ShapeScores:
             self._known[self._ledger.written_since(self._seen)] = False
             self._seen = len(self._ledger.changed_rows)
         unknown = rows[~self._known.take(rows)]
-        if len(unknown) == 1:
-            self._score_row(int(unknown[0]), room)
-        elif len(unknown):
-            self._score(unknown, room)
-        self._known[unknown] = True
+        if len(unknown):
+            self._score(unknown, room.take(unknown, axis=0))
         found = self._scores.take(rows, axis=0)
         if self._scope is ScoreScope.NODE:
             return found[:, 0], None
         return np.where(fits, found, LOWEST).max(axis=1, initial=LOWEST), found
 
     def _score(self, rows: IntArray, room: BoolArray) -> None:
-        scores = self._scorer.score(self._ledger, self._shape, rows, room.take(rows, axis=0))
-        self._scores[rows] = scores.node[:, None] if self._scope is ScoreScope.NODE else scores.gpu
-
-    def _score_row(self, row: int, room: BoolArray) -> None:
         """A decision and its roll-back bring single rows to states that were scored before, above all on equal nodes:
         to know them makes a decision a third faster there."""
-        state = self._ledger.packed[row].tobytes()
-        known = self._of_states.get(state)
-        if known is not None:
-            self._scores[row] = known
-            return
-        self._score(np.array([row]), room)
-        if len(self._of_states) >= _STATES:
-            self._of_states.clear()
-        self._of_states[state] = self._scores[row].copy()
+        state = self._ledger.packed[rows[0]].tobytes() if len(rows) == 1 else b""
+        found = self._of_states.get(state)
+        if found is None:
+            scores = self._scorer.score(self._ledger, self._shape, rows, room)
+            found = scores.node[:, None] if self._scope is ScoreScope.NODE else scores.gpu
+            if state:
+                if len(self._of_states) >= _STATES:
+                    self._of_states.clear()
+                self._of_states[state] = found
+        self._scores[rows] = found
+        self._known[rows] = True

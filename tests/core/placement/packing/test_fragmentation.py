@@ -258,7 +258,7 @@ def test_filling_a_cluster_never_overcommits_and_is_the_same_every_time(numbers:
         room = FitCache(ledger, Packing().prepare(ledger, DEMANDS))
         went = []
         for number in numbers:
-            wanted = PlacementRequest(shape=SHAPES[number], tenancy=ME, allowed=np.ones(3, dtype=np.bool_))
+            wanted = PlacementRequest(shape=SHAPES[number], tenancy=ME, rows=slice(None))
             found = place_gang(room, wanted, 1)
             if found is None:
                 assert not capacity_per_node(room, wanted).any()
@@ -288,10 +288,9 @@ def test_filling_a_cluster_never_overcommits_and_is_the_same_every_time(numbers:
 def test_without_a_fit_nothing_is_placed(nodes: list[Node]) -> None:
     ledger = Ledger.of(nodes)
     room = FitCache(ledger, Packing().prepare(ledger, DEMANDS))
-    anywhere = np.ones(len(nodes), dtype=np.bool_)
     for shape in SHAPES:
         if shape.count:
-            assert place_gang(room, PlacementRequest(shape=shape, tenancy=ME, allowed=anywhere), 1) is None
+            assert place_gang(room, PlacementRequest(shape=shape, tenancy=ME, rows=slice(None)), 1) is None
 
 
 def test_nodes_without_gpus_and_with_mixed_kinds_are_scored_too() -> None:
@@ -299,11 +298,11 @@ def test_nodes_without_gpus_and_with_mixed_kinds_are_scored_too() -> None:
     mixed = replace(mixed, gpus=(mixed.gpus[0], replace(mixed.gpus[1], gpu_class="T4", memory_mib=16_384)))
     ledger = Ledger.of([mixed, make_node("none", gpus=0), make_node("large", gpus=4, gpu_class="T4")])
     room = FitCache(ledger, Packing().prepare(ledger, DEMANDS))
-    not_large = np.array([node.name != "large" for node in ledger.inventory.nodes])
+    not_large = np.array([ledger.inventory.row_of[name] for name in ("mixed", "none")])
     absolute = share(0, memory_mib=20_000, compute_milli=100)  # more than the T4 of `mixed` has
     row = ledger.inventory.row_of["mixed"]
     asked = {
-        shape: place_gang(room, PlacementRequest(shape=shape, tenancy=ME, allowed=not_large), 1)
+        shape: place_gang(room, PlacementRequest(shape=shape, tenancy=ME, rows=not_large), 1)
         for shape in (absolute, Shape(count=2))
     }
     assert asked == {absolute: ((row, ((0,),)),), Shape(count=2): ((row, ((0, 1),)),)}
