@@ -50,22 +50,21 @@ class Request:
     """The order is the tenant's. Otherwise the best placement over all options is taken."""
     guarantee_terms: Mapping[int, GuaranteeTerms]
     """Queue on the path → terms under which it stays inside its guarantee."""
+    workers: int = field(init=False)
+    """Workers that must find a place together."""
     classes: tuple[str, ...] = field(init=False)
     """Classes of GPUs on which it may run."""
 
     def __post_init__(self) -> None:
         classes = {bucket[0] for option in self.options for bucket in option.buckets}
         object.__setattr__(self, "classes", tuple(sorted(classes)))
+        object.__setattr__(self, "workers", self.job.workers_min)
 
     @classmethod
     def of(cls, job: Job, options: tuple[Option, ...], tree: QueueTree) -> Request:
         queue = tree.index[job.queue]
         terms = {above: _guarantee_terms(tree, job.workers_min, options, above) for above in tree.paths[queue]}
         return cls(job, queue, options, bool(job.gpu.classes), terms)
-
-    @property
-    def workers(self) -> int:
-        return self.job.workers_min
 
 
 def _guarantee_terms(tree: QueueTree, workers: int, options: Iterable[Option], queue: int) -> GuaranteeTerms:

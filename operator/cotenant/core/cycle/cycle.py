@@ -15,7 +15,6 @@ from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan, Refusal
-from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.service import ServiceOrder
@@ -52,8 +51,7 @@ class Cycle:
         counted = snapshot.accounting or Accounting.of(
             snapshot.nodes, with_deleted(snapshot.queues, snapshot.jobs), snapshot.jobs
         )
-        placer = policy.placer if counted.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
-        scorer = placer.prepare(counted.ledger, snapshot.demand_history)
+        scorer = policy.placer.prepare(counted.ledger, snapshot.demand_history)
         moment = Moment(snapshot.now)
         running = known
         if running is None or not running.are_of(counted):

@@ -57,7 +57,12 @@ class FitCache:
 
     def room(self, shape: Shape) -> BoolArray:
         """[N, G] GPUs that have what one of the shape's GPUs takes, whoever holds the rest. Read-only."""
-        return self._rooms(one_gpu_of(shape)).now()
+        known, ledger = self._rooms(one_gpu_of(shape)), self.ledger
+        if known.seen < len(ledger.changed_rows):
+            rows = ledger.written_since(known.seen)
+            known.gpus[rows] = room(ledger, known.shape, rows)
+            known.seen = len(ledger.changed_rows)
+        return known.gpus
 
     def scores(self, shape: Shape, rows: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
         """See `ShapeScores.of`."""
@@ -133,7 +138,8 @@ class ShapeFit:
 
     def gpu_scores(self, row: int) -> IntArray:
         """[G] score of each GPU of the row that may serve, else LOWEST."""
-        fits, gpu = self.all_fits()[row], None
+        self._refresh()
+        fits, gpu = self._fits[row], None
         if self._cache.scorer.scope(self._shape) is not ScoreScope.NODE:
             _, gpu = self._cache.scores(self._shape, np.array([row]), fits[None])
         return np.where(fits, 0 if gpu is None else gpu[0], LOWEST)
@@ -153,21 +159,15 @@ class ShapeFit:
 
 
 class _Room:
-    """GPUs with room for a shape of one GPU."""
+    """[N, G] GPUs with room for a shape of one GPU."""
+
+    __slots__ = ("gpus", "seen", "shape")
 
     def __init__(self, cache: FitCache, shape: Shape) -> None:
-        self._cache, self._shape = cache, shape
-        self._gpus = room(cache.ledger, shape, slice(None))
-        self._seen = len(cache.ledger.changed_rows)
-
-    def now(self) -> BoolArray:
-        """[N, G] True if the GPU has room."""
-        ledger = self._cache.ledger
-        if self._seen < len(ledger.changed_rows):
-            rows = ledger.written_since(self._seen)
-            self._gpus[rows] = room(ledger, self._shape, rows)
-            self._seen = len(ledger.changed_rows)
-        return self._gpus
+        self.shape = shape
+        self.gpus = room(cache.ledger, shape, slice(None))
+        self.seen = len(cache.ledger.changed_rows)
+        """Changes of the ledger that it follows."""
 
 
 def _differing(one: Ledger, other: Ledger) -> array[int] | None:
