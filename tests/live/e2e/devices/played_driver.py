@@ -106,7 +106,7 @@ class PlayedDriver:
     def end_processes(self) -> None:
         self.hide("mps ", "process ")
         (self.world / "clients").unlink(missing_ok=True)
-        for folder in (self.folder / "proc").iterdir():
+        for folder in (self.folder / "proc").glob("[0-9]*"):
             if "pod" in (folder / "cgroup").read_text():
                 shutil.rmtree(folder)
 
@@ -123,7 +123,13 @@ class PlayedDriver:
             _added(f"{container}/volumeMounts/-", {"name": "driver", "mountPath": str(self.folder)}),
             *(_added(f"{container}/env/-", {"name": name, "value": value}) for name, value in env.items()),
         ]
-        agent = [*added, _added(f"{container}/args/-", f"--host={self.folder}")]
+        # As in a pod with hostPID, the played /proc names its reader. Kubernetes makes $$ of $$$$.
+        reader = ["sh", "-c", f'ln -sfn $$$$ {self.folder}/proc/self && exec python -m cotenant_agent "$@"', "agent"]
+        agent = [
+            *added,
+            {"op": "replace", "path": f"{container}/command", "value": reader},
+            _added(f"{container}/args/-", f"--host={self.folder}"),
+        ]
         for name, patch in (("cotenant-agent", agent), ("cotenant-mps", added)):
             cluster.kubectl("patch", "daemonset", name, "-n", SYSTEM, "--type=json", "-p", json.dumps(patch))
         component = "app.kubernetes.io/component in (agent, mps)"
