@@ -55,7 +55,10 @@ def well() -> Seen:
             named("cotenant-operator", component="operator", spec={"replicas": 2}, status={"readyReplicas": 2})
         ]},
         "daemonSets": {"items": [
-            named("cotenant-agent", status={"desiredNumberScheduled": 1, "currentNumberScheduled": 1})
+            named(
+                "cotenant-agent", component="agent", status={"desiredNumberScheduled": 1, "currentNumberScheduled": 1}
+            ),
+            named("cotenant-mps", component="mps"),
         ]},
         "leases": {"items": [named("cotenant-operator", spec={"renewTime": "2026-01-01T11:59:59.000000Z"})]},
         "roleBindings": {"items": [named("cotenant-operator"), named("cotenant-agent")]},

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cotenant import names
 from cotenant.cli.administrators.gpu_shares import is_silent, silent_s
-from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, component_of
 
 CLOCK_S: Final = 5.0
 """Two clocks may differ by this many seconds."""
@@ -97,7 +97,8 @@ def _agent(name: str, status: Mapping[str, Any], now: datetime) -> Iterator[Diag
 
 def _selectors(cluster: SeenCluster) -> list[Mapping[str, str]]:
     """Labels by which an administrator chose the nodes of each DaemonSet of agents; empty if the chart chose them."""
-    pods = [((one.get("spec") or {}).get("template") or {}).get("spec") or {} for one in cluster.items("daemonSets")]
+    sets = [one for one in cluster.items("daemonSets") if component_of(one) == "agent"]
+    pods = [((one.get("spec") or {}).get("template") or {}).get("spec") or {} for one in sets]
     return [
         {key: value for key, value in (pod.get("nodeSelector") or {}).items() if key != "kubernetes.io/os"}
         for pod in pods

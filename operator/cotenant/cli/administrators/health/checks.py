@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from cotenant import names
 from cotenant.cli.administrators.health.agents import CLOCK_S, agents, gpu_nodes
-from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, is_ours
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, component_of, is_ours
 
 OLDEST: Final = (1, 32)
 OLDEST_WITH_QUESTIONS: Final = (1, 33)
@@ -67,7 +67,7 @@ def crds(cluster: SeenCluster) -> Iterator[Diagnosis]:
 def operators(cluster: SeenCluster) -> Iterator[Diagnosis]:
     if not cluster.is_installed or cluster.may_not("deployments"):
         return
-    found = [one for one in cluster.items("deployments") if _component(one) == "operator"]
+    found = [one for one in cluster.items("deployments") if component_of(one) == "operator"]
     if not found:
         install = "helm install cotenant charts/cotenant --namespace cotenant-system"
         yield Diagnosis(Severity.ERROR, "operator", "there is no Deployment of it: nothing is decided", install)
@@ -200,24 +200,23 @@ def clocks(cluster: SeenCluster) -> Iterator[Diagnosis]:
 
 def pod_security(cluster: SeenCluster) -> Iterator[Diagnosis]:
     """Checks that Pod Security allows host paths in the agents' namespace, and that each of their pods is made."""
+    sets = cluster.items("daemonSets")
     labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in cluster.items("namespaces")}
-    for one in cluster.items("daemonSets"):
-        namespace, status = one["metadata"]["namespace"], one.get("status") or {}
+    homes = {one["metadata"]["namespace"] for one in sets}
+    refusing = {home for home in homes if labels.get(home, {}).get(PROFILE) in {"baseline", "restricted"}}
+    for home in sorted(refusing):
+        yield Diagnosis(
+            Severity.ERROR, f"namespace {home}", "its Pod Security profile refuses the agent's host paths",
+            f"kubectl label namespace {home} {PROFILE}=privileged --overwrite",
+        )  # fmt: skip
+    for one in sets:
+        name, namespace, status = one["metadata"]["name"], one["metadata"]["namespace"], one.get("status") or {}
         wanted, there = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)
-        if labels.get(namespace, {}).get(PROFILE) in {"baseline", "restricted"}:
+        if there < wanted and namespace not in refusing:
             yield Diagnosis(
-                Severity.ERROR, f"namespace {namespace}", "its Pod Security profile refuses the agent's host paths",
-                f"kubectl label namespace {namespace} {PROFILE}=privileged --overwrite",
+                Severity.ERROR, f"DaemonSet {name}", f"has pods on {there} of {wanted} nodes",
+                f"kubectl describe daemonset -n {namespace} {name}",
             )  # fmt: skip
-        elif there < wanted:
-            yield Diagnosis(
-                Severity.ERROR, f"DaemonSet {one['metadata']['name']}", f"has pods on {there} of {wanted} nodes",
-                f"kubectl describe daemonset -n {namespace} {one['metadata']['name']}",
-            )  # fmt: skip
-
-
-def _component(document: Mapping[str, Any]) -> str:
-    return str((document["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
 
 
 CHECKS: Final[tuple[Callable[[SeenCluster], Iterator[Diagnosis]], ...]] = (

@@ -54,3 +54,8 @@ class SeenCluster:
 
 def is_ours(crd: Mapping[str, Any]) -> bool:
     return bool(crd.get("spec", {}).get("group") == names.GROUP)
+
+
+def component_of(document: Mapping[str, Any]) -> str:
+    """Part of Cotenant that an object of the release belongs to: `operator`, `agent`, `mps`."""
+    return str((document["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
