@@ -90,3 +90,36 @@ def test_horovod_gets_the_place_of_a_rank_from_torchs_variables(pods: list[int],
         "HOROVOD_CONTROLLER": "gloo",
         **rendezvous,
     }
+
+
+@pytest.mark.parametrize(
+    ("pods", "given", "want"),
+    [
+        pytest.param([1, 1], {}, {}, id="no proxy"),
+        pytest.param([1], {"https_proxy": "http://p:3128"}, {}, id="a rank alone"),
+        pytest.param(
+            [2, 1],
+            {"HTTPS_PROXY": "http://p:3128"},
+            dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,10.0.0.1,10.0.0.2"),
+            id="a proxy for all",
+        ),
+        pytest.param(
+            [1, 1],
+            {"http_proxy": "http://p:3128", "NO_PROXY": ".svc"},
+            dict.fromkeys(("no_proxy", "NO_PROXY"), ".svc,localhost,127.0.0.1,10.0.0.1,10.0.0.2"),
+            id="exceptions of the job, in capitals alone",
+        ),
+        pytest.param(
+            [1, 1],
+            {"grpc_proxy": "http://p:3128", "no_proxy": "a", "NO_PROXY": "b", "no_grpc_proxy": "c"},
+            {
+                "no_proxy": "a,localhost,127.0.0.1,10.0.0.1,10.0.0.2",
+                "NO_PROXY": "b,localhost,127.0.0.1,10.0.0.1,10.0.0.2",
+                "no_grpc_proxy": "c,localhost,127.0.0.1,10.0.0.1,10.0.0.2",
+            },
+            id="exceptions of the job, by every name",
+        ),
+    ],
+)
+def test_the_ranks_of_a_job_meet_past_its_proxy(pods: list[int], given: dict[str, str], want: dict[str, str]) -> None:
+    assert framework_environment.past_proxies(given, group_of(pods)) == want

@@ -142,6 +142,14 @@ async def test_the_ranks_of_this_pod_are_started_where_the_code_is(state: Path) 
     await pod.ranks.kill(0)
 
 
+async def test_ranks_meet_past_the_proxy_of_their_job(state: Path) -> None:
+    pod = Pod(job_of([1, 1]))
+    pod.ranks._base_env["https_proxy"] = "http://proxy:3128"
+    (child,) = await pod.start()
+    assert child.env["no_proxy"] == child.env["NO_PROXY"] == "localhost,127.0.0.1,10.0.0.1,10.0.0.2"
+    await pod.ranks.kill(0)
+
+
 @pytest.mark.parametrize(
     ("process", "mode", "left"),
     [

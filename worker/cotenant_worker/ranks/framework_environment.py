@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cotenant_worker.host import layout
 from cotenant_worker.host.addresses import at
@@ -54,6 +54,23 @@ def jax(group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
         "KERAS_DISTRIBUTION_NUM_PROCESSES": str(group.size),
         "KERAS_DISTRIBUTION_PROCESS_ID": str(assignment.rank),
     }
+
+
+_PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "grpc_proxy"})
+_EXCEPTIONS: Final = ("no_proxy", "NO_PROXY", "no_grpc_proxy")
+
+
+def past_proxies(env: Mapping[str, str], group: WorkerGroup) -> dict[str, str]:
+    """Exceptions for the job's own pods, if the job names a proxy for the world outside.
+
+    gRPC heeds such variables. Ranks of JAX and TensorFlow would look for each other behind the proxy, and abort.
+    """
+    if group.size < 2 or not any(name.lower() in _PROXIES for name in env):
+        return {}
+    own = ("localhost", "127.0.0.1", *dict.fromkeys(each.ip for each in group.ranks))
+    given = env.get("no_proxy") or env.get("NO_PROXY", "")
+    names = (name for name in _EXCEPTIONS if name in env or name != "no_grpc_proxy")
+    return {name: ",".join(filter(None, (env.get(name) or given, *own))) for name in names}
 
 
 def horovod(env: Mapping[str, str], group: WorkerGroup) -> dict[str, str]:

@@ -38,6 +38,7 @@ from cotenant_worker.ranks.error_files import (
 )
 from cotenant_worker.ranks.fork_client import ForkClient, has_spare_cpu
 from cotenant_worker.ranks.fork_protocol import ForkRequest
+from cotenant_worker.ranks.framework_environment import past_proxies
 from cotenant_worker.ranks.horovod import HorovodRendezvous
 from cotenant_worker.ranks.leaving import Departure
 from cotenant_worker.ranks.memory_limits import with_limits
@@ -153,6 +154,7 @@ class LocalRanks:
     async def _start_one(self, group: WorkerGroup, assignment: RankAssignment) -> None:
         script = script_text(self.program, self._code)
         env = self._base_env | rank_environment(self.contract, group, assignment, script)
+        env |= past_proxies(env, group)
         env |= compute_namespace(self.inherited, grant_of(self.contract.pods[assignment.pod], assignment.grant).gpus)
         env = with_limits(env, self.limits.get(assignment.grant, {})) | dict(self.program.environment)
         if self.contract.mode == "rayTrain":
