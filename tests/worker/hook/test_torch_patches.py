@@ -32,7 +32,10 @@ def test_that_nccl_was_replaced_is_said_once_whoever_asked_for_it(
     asked: list[str] = []
     lines: list[str] = []
     c10d = SimpleNamespace(
-        init_process_group=lambda backend, **_: asked.append(backend), get_world_size=lambda: 2, get_backend=lambda: ""
+        init_process_group=lambda backend, **_: asked.append(backend),
+        rendezvous=None,
+        get_world_size=lambda: 2,
+        get_backend=lambda: "",
     )
     for name, value in {"COTENANT_COLLECTIVE": "gloo", "COTENANT_PREFLIGHT": "0", "RANK": "1"}.items():
         monkeypatch.setenv(name, value)
@@ -60,8 +63,7 @@ def test_how_many_a_process_group_waits_for(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[Any, Any], world: str, want: int
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", world)
-    positional, named = arguments
-    assert torch_patches._meeting(*positional, **named) == want
+    assert torch_patches._meeting(torch_patches._given(*arguments)) == want
 
 
 @pytest.mark.parametrize(
@@ -84,14 +86,10 @@ def test_a_group_of_one_process_needs_no_port(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch_patches, "is_main_process", lambda: main)
     monkeypatch.setitem(sys.modules, "torch._C._distributed_c10d", SimpleNamespace(HashStore=lambda: "in memory"))
-    positional, named = arguments
-    asked = torch_patches._undisturbed(lambda *given, **more: (given, more))("gloo", *positional, **named)
-    if own:
-        timeout = {"timeout": None} if positional else {}
-        of_one = {"init_method": None, "store": "in memory", "rank": 0, "world_size": 1}
-        assert asked == (("gloo",), {**timeout, **of_one})
-    else:
-        assert asked == (("gloo", *positional), named)
+    given = torch_patches._given(*arguments)
+    asked = torch_patches._undisturbed(lambda backend, **more: (backend, more))("gloo", **given)
+    of_one = {"init_method": None, "store": "in memory", "rank": 0, "world_size": 1}
+    assert asked == ("gloo", {**given, **of_one} if own else given)
 
 
 EVALUATES = """
@@ -133,9 +131,8 @@ def test_ranks_meet_by_a_file_of_their_own_start(
     """The file of killed ranks still has their addresses."""
     monkeypatch.setenv("COTENANT_ATTEMPT", attempt)
     monkeypatch.setenv("COTENANT_RESTART", start)
-    init = torch_patches._undisturbed(lambda *given, **more: (given, more))
-    for positional, named in (init("gloo", method), init("gloo", init_method=method)):
-        assert (named.get("init_method") or positional[1]) == want
+    init = torch_patches._undisturbed(lambda backend, **given: given)
+    assert init("gloo", **torch_patches._given((method,), {})) == {"init_method": want}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +186,9 @@ def test_a_loader_worker_has_the_name_by_which_the_launcher_spares_it() -> None:
 def test_the_count_of_collectives_is_taken_before_a_group_is_destroyed(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     monkeypatch.setattr(torch_patches, "heartbeat", SimpleNamespace(count_collectives=lambda: done.append("count")))
-    c10d = SimpleNamespace(init_process_group=None, destroy_process_group=lambda group: done.append(f"destroy {group}"))
+    c10d = SimpleNamespace(
+        init_process_group=None, rendezvous=None, destroy_process_group=lambda group: done.append(f"destroy {group}")
+    )
     torch_patches.after_distributed(c10d)
     c10d.destroy_process_group(3)
     assert done == ["count", "destroy 3"]
@@ -238,9 +237,9 @@ def test_ranks_in_several_pods_that_name_their_own_machine_meet_at_the_jobs_addr
     for name, value in (place | address).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch_patches, "log_line", lambda _: None)
-    rest, named = torch_patches.in_the_jobs_group((), arguments)
+    named = torch_patches.in_the_jobs_group(arguments)
     assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], named.get("init_method")) == want
-    assert (rest, {**named, "init_method": None}) == ((), {**arguments, "init_method": None})
+    assert {**named, "init_method": None} == {**arguments, "init_method": None}
 
 
 def test_an_address_of_ipv6_has_its_brackets_only_where_a_port_follows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,12 +248,28 @@ def test_an_address_of_ipv6_has_its_brackets_only_where_a_port_follows(monkeypat
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MASTER_PORT", "1")
     monkeypatch.setattr(torch_patches, "log_line", lambda _: None)
-    torch_patches.in_the_jobs_group((), {})
+    torch_patches.in_the_jobs_group({})
     assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]) == ("fd00::7", "24001")
-    assert torch_patches.in_the_jobs_group(("tcp://localhost:1", None, 2, 0), {}) == (
-        (),
-        {"init_method": "tcp://[fd00::7]:24001", "timeout": None, "world_size": 2, "rank": 0},
-    )
+    given = {"init_method": "tcp://localhost:1", "timeout": None, "world_size": 2, "rank": 0}
+    assert torch_patches.in_the_jobs_group(given) == {**given, "init_method": "tcp://[fd00::7]:24001"}
+
+
+@pytest.mark.parametrize(
+    ("url", "want"),
+    [
+        pytest.param("tcp://fd00::7:24001", "tcp://[fd00::7]:24001", id="IPv6 as programs write it"),
+        pytest.param("tcp://::1:1?rank=0", "tcp://[::1]:1?rank=0", id="with arguments"),
+        pytest.param("tcp://[fd00::7]:24001", "tcp://[fd00::7]:24001", id="IPv6 in brackets"),
+        pytest.param("tcp://10.0.0.1:24001", "tcp://10.0.0.1:24001", id="IPv4"),
+        pytest.param("tcp://pod-0.job:24001", "tcp://pod-0.job:24001", id="a name"),
+        pytest.param("file:///tmp/a:b:1", "file:///tmp/a:b:1", id="a file"),
+    ],
+)
+def test_a_program_that_knows_no_ipv6_meets_at_such_an_address(url: str, want: str) -> None:
+    """`init_method=f"tcp://{MASTER_ADDR}:{MASTER_PORT}"`, as in THUDM/slime#2151."""
+    c10d = SimpleNamespace(rendezvous=lambda url, rank, **_: (url, rank))
+    torch_patches._take_bare_ipv6(c10d)
+    assert c10d.rendezvous(url, 0, timeout=None) == (want, 0)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +292,6 @@ def test_local_rank_is_no_rank_where_several_have_the_same(
     for name, value in (place | {"LOCAL_RANK": local, "MASTER_ADDR": "10.0.0.1"}).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch_patches, "log_line", lambda _: None)
-    assert torch_patches.in_the_jobs_group((), arguments)[1].get("rank") == want
+    assert torch_patches.in_the_jobs_group(arguments).get("rank") == want
     monkeypatch.setenv("RANK", "0")  # the program's doing
-    assert torch_patches.in_the_jobs_group((), {})[1].get("rank") == (1 if local == "0" else None)
+    assert torch_patches.in_the_jobs_group({}).get("rank") == (1 if local == "0" else None)

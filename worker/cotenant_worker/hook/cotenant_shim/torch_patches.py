@@ -10,7 +10,7 @@ import sys
 
 from .heartbeat import heartbeat
 from .imports import log_line
-from .isolated_ranks import LOOPBACK, confined_children, is_isolated, sequence_at_start, warn_isolated
+from .isolated_ranks import confined_children, is_isolated, sequence_at_start, stays_in_the_pod, warn_isolated
 from .launcher_client import launcher
 from .main_process import is_main_process, is_training_process, rank, world_size
 from .preflight import preflight
@@ -40,19 +40,19 @@ def after_distributed(c10d):
     original = _undisturbed(c10d.init_process_group)
 
     def init_process_group(backend=None, *args, **kwargs):
-        chosen = substitute_backend(backend)
+        chosen, given = substitute_backend(backend), _given(args, kwargs)
         if chosen != backend:
-            if is_main_process() or _is_first(*args, **kwargs):
+            if is_main_process() or _is_first(given):
                 log_line(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
-            kwargs.pop("device_id", None)
+            given.pop("device_id", None)
         if is_main_process():
-            args, kwargs = in_the_jobs_group(args, kwargs)
-        if not (is_main_process() or (_is_job_rendezvous(*args, **kwargs) and is_training_process())):
-            result = original(chosen, *args, **kwargs)
-            confined_children[:] = [c10d.get_world_size() < world_size() or _stays_in_the_pod(*args, **kwargs)]
+            given = in_the_jobs_group(given)
+        if not (is_main_process() or (_is_job_rendezvous(given) and is_training_process())):
+            result = original(chosen, **given)
+            confined_children[:] = [c10d.get_world_size() < world_size() or stays_in_the_pod(given)]
             return result
-        with heartbeat.rendezvous(_meeting(*args, **kwargs)):
-            result = original(chosen, *args, **kwargs)
+        with heartbeat.rendezvous(_meeting(given)):
+            result = original(chosen, **given)
         with contextlib.suppress(Exception):
             launcher.send({"op": "phase", "phase": f"process group of rank {rank()}"})
             heartbeat.rendezvoused = c10d.get_world_size() == world_size()
@@ -71,6 +71,7 @@ def after_distributed(c10d):
     init_process_group.__wrapped__ = original
     c10d.init_process_group = init_process_group
     _count_before_the_end(c10d)
+    _take_bare_ipv6(c10d)
 
 
 _PARAMETERS = ("init_method", "timeout", "world_size", "rank", "store", "group_name", "pg_options", "device_id")
@@ -86,19 +87,18 @@ def _undisturbed(original):
     """
 
     @functools.wraps(original)
-    def call(backend, *args, **kwargs):
-        given = _given(args, kwargs)
+    def call(backend, **given):
         method = str(given.get("init_method") or "env://")
         start = f"{os.environ.get('COTENANT_ATTEMPT', '1')}-{os.environ.get('COTENANT_RESTART', '0')}"
         if method.startswith("file://") and start != "1-0":
             path, mark, query = method.partition("?")
             return original(backend, **dict(given, init_method=f"{path}.{start}{mark}{query}"))
-        alone = method == "env://" and given.get("store") is None and _meeting(*args, **kwargs) == 1
+        alone = method == "env://" and given.get("store") is None and _meeting(given) == 1
         if alone and not (is_main_process() and world_size() == 1):
             from torch._C._distributed_c10d import HashStore
 
             return original(backend, **{**given, "init_method": None, "store": HashStore(), "rank": 0, "world_size": 1})
-        return original(backend, *args, **kwargs)
+        return original(backend, **given)
 
     return call
 
@@ -108,25 +108,24 @@ def _given(args, kwargs):
     return {**dict(zip(_PARAMETERS, args)), **kwargs}  # noqa: B905 - Python 3.8 has no strict=
 
 
-def in_the_jobs_group(args, kwargs):
+def in_the_jobs_group(given):
     """The arguments, corrected where a program that was written for one machine would not meet the job's other ranks.
 
     Such a program passes "localhost", which ranks in other pods cannot reach, or LOCAL_RANK as its rank, which several
     ranks share.
     """
-    env = os.environ
-    given = _given(args, kwargs)
+    env, given = os.environ, dict(given)
     size, number = given.get("world_size", -1), given.get("rank", -1)
     size = size if size >= 0 else int(env.get("WORLD_SIZE") or -1)
     number = number if number >= 0 else int(env.get("RANK") or -1)
     own = number == rank() or str(number) == env.get("LOCAL_RANK")
     if given.get("store") is not None or size != world_size() or size < 2 or not own:
-        return args, kwargs
+        return given
     told = []
     if number != rank():
         given["rank"] = rank()
         told.append(f"rank {number} is rank {rank()} of {size}: LOCAL_RANK counts the ranks of one machine")
-    if _stays_in_the_pod(*args, **kwargs):
+    if stays_in_the_pod(given):
         told.append(f"rank {rank()} of {size} meets the others at {env['COTENANT_MASTER']}: they are in other pods")
         if given.get("init_method") in (None, "env://"):
             host, _, env["MASTER_PORT"] = env["COTENANT_MASTER"].rpartition(":")
@@ -135,7 +134,26 @@ def in_the_jobs_group(args, kwargs):
             given["init_method"] = f"tcp://{env['COTENANT_MASTER']}"
     for line in told:
         log_line(line)
-    return ((), given) if told else (args, kwargs)
+    return given
+
+
+_BARE_IPV6 = re.compile(r"^tcp://([^][/]*:[^][/]*):(\d+)")
+
+
+def bracketed(url):
+    """The address with the brackets that IPv6 needs: `tcp://{MASTER_ADDR}:{MASTER_PORT}` has none."""
+    return _BARE_IPV6.sub(r"tcp://[\1]:\2", url) if isinstance(url, str) else url
+
+
+def _take_bare_ipv6(c10d):
+    """Let programs meet at an address of IPv6 as they write it for IPv4, also by a function of their own."""
+    original = c10d.rendezvous
+
+    @functools.wraps(original)
+    def rendezvous(url, *args, **kwargs):
+        return original(bracketed(url), *args, **kwargs)
+
+    c10d.rendezvous = rendezvous
 
 
 def _count_before_the_end(c10d):
@@ -162,34 +180,23 @@ def longest_timeout_s(c10d):
     return max(found)
 
 
-def _is_job_rendezvous(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
+def _is_job_rendezvous(given):
     """True if a child meets the other ranks at this address. A group within the rank is not watched."""
-    env = os.environ
-    host = env.get("MASTER_ADDR", "")
-    address = f"tcp://[{host}]:{env.get('MASTER_PORT')}" if ":" in host else f"tcp://{host}:{env.get('MASTER_PORT')}"
-    if init_method not in (None, "env://"):
-        address = str(init_method)
-    return store is None and address == f"tcp://{env.get('COTENANT_MASTER')}"
+    env, method = os.environ, given.get("init_method")
+    address = f"tcp://{env.get('MASTER_ADDR', '')}:{env.get('MASTER_PORT')}" if method in (None, "env://") else method
+    return given.get("store") is None and bracketed(str(address)) == f"tcp://{env.get('COTENANT_MASTER')}"
 
 
-def _meeting(_init_method=None, _timeout=None, world_size=-1, *_args, **_kwargs):
+def _meeting(given):
     """Number of processes that this group waits for; 0 if neither the call nor WORLD_SIZE has it."""
-    return world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE") or 0)
+    size = given.get("world_size", -1)
+    return size if size > 0 else int(os.environ.get("WORLD_SIZE") or 0)
 
 
-def _is_first(_init_method=None, _timeout=None, _world_size=-1, rank=-1, *_args, **_kwargs):
+def _is_first(given):
     """True if this process is rank 0 of the group that it forms. What concerns the whole group is logged once."""
-    return str(rank if rank >= 0 else os.environ.get("RANK")) == "0"
-
-
-def _stays_in_the_pod(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
-    """True if a child meets at an address that ranks in other pods do not reach."""
-    env = os.environ
-    if store is not None or int(env.get("COTENANT_NODES", "1")) < 2:
-        return False
-    if init_method in (None, "env://"):
-        return env.get("MASTER_ADDR") in LOOPBACK
-    return str(init_method).startswith(tuple(f"tcp://{host}:" for host in LOOPBACK))
+    number = given.get("rank", -1)
+    return str(number if number >= 0 else os.environ.get("RANK")) == "0"
 
 
 def after_data_parallel(module):
