@@ -66,6 +66,14 @@ def test_the_processes_of_a_rank_are_of_its_session_or_have_its_variables(proc: 
     assert [procfs.command_line(pid) for pid in (2, 3)] == ["process 2", "daemon -c pass"]
 
 
+def test_a_program_in_go_heeds_no_signal_for_catching_all(proc: Path) -> None:
+    """wandb-core's Python has no handler, and trains on without it: wandb/wandb#9963."""
+    for pid, caught in ((3, "fffffffd7fc1feff"), (4, "ffffffffffc1feff"), (5, "0000000180014eff")):
+        process(proc, pid, 2)
+        (proc / str(pid) / "status").write_text(f"Name:\tx\nSigCgt:\t{caught}\n")
+    assert [each.heeds for each in procfs.rank_members(2, 1, ["RANK=0"])] == [False, False, True]
+
+
 def test_the_members_of_a_rank_are_told_by_what_they_do_with_sigterm(proc: Path) -> None:
     for pid, state in ((3, "S"), (4, "S"), (5, "S"), (6, "S"), (7, "Z"), (8, "S")):
         process(proc, pid, 2, state=state, session=9 if pid == 8 else 3)

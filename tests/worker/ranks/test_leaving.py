@@ -160,7 +160,7 @@ def test_a_shell_with_a_trap_for_its_exit_is_held_until_the_program_in_its_foreg
     assert departure.signals([shell, server], 9.1) == [(10, signal.SIGTERM), (10, signal.SIGCONT)]
 
 
-GO_TASK, NOX = Member(10, 1, "task", "task", heeds=True), replace(runs("nox", 10, 1), heeds=False)
+GO_TASK, NOX = Member(10, 1, "task", "task"), replace(runs("nox", 10, 1), heeds=False)
 TRAINS = runs("train.py", 12, 10)
 
 

@@ -12,6 +12,7 @@ import signal
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 _PROC = Path("/proc")
 
@@ -98,23 +99,31 @@ def rank_pids(root: int, session: int, variables: Collection[str]) -> list[int]:
     return found
 
 
+_REAL_TIME: Final = 34
+_EACH: Final = (1 << 30) - 1
+"""Of the signals behind these, a program in Go catches each, like SIGTERM and all others, before its first line. So its
+handlers do not show what it does: `wandb-core` ends at once, and its Python loses what it logs.
+"""
+
+
 def _member(pid: int, parent: int) -> Member:
     facts: dict[str, str] = {}
     program = ""
     with contextlib.suppress(OSError):
         facts = dict(line.split(":\t", 1) for line in _status(pid).splitlines() if ":\t" in line)
         program = os.path.basename(os.readlink(_PROC / str(pid) / "exe"))
-    waited_for = _mask(facts, "SigCgt") | _mask(facts, "SigBlk")
+    caught = _mask(facts, "SigCgt")
+    chosen = caught if caught >> _REAL_TIME != _EACH else 0
     return Member(
         pid,
         parent,
         facts.get("Name", ""),
         program or facts.get("Name", ""),
         _script(_strings(pid, "cmdline")) if program.startswith("python") else "",
-        heeds=_has(waited_for, signal.SIGTERM),
+        heeds=_has(chosen | _mask(facts, "SigBlk"), signal.SIGTERM),
         ignores=_has(_mask(facts, "SigIgn"), signal.SIGTERM),
         in_background=_has(_mask(facts, "SigIgn"), signal.SIGQUIT),
-        exit_trap=program == "bash" and _has(_mask(facts, "SigCgt"), signal.SIGVTALRM),
+        exit_trap=program == "bash" and _has(caught, signal.SIGVTALRM),
     )
 
 

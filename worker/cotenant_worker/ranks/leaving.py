@@ -105,7 +105,7 @@ class Departure:
         members = [replace(each, heeds=each.heeds or each.pid == listener) for each in members]
         wanted = whom_to_ask(members, trainer, patient=now < self._begun_at + self.patience_s)
         told = [each for each in members if each.pid in self._asked or each in wanted]
-        leaving = any(each.heeds and each.program not in _WRITE_AT_THE_END | _SWALLOWS for each in told)
+        leaving = any(each.heeds and each.program not in _WRITE_AT_THE_END for each in told)
         if leaving:
             self._heeded_until = now
         if self._heeded_until is not None and now < self._heeded_until + MOMENT_S:
