@@ -66,6 +66,14 @@ def test_the_processes_of_a_rank_are_of_its_session_or_have_its_variables(proc: 
     assert [procfs.command_line(pid) for pid in (2, 3)] == ["process 2", "daemon -c pass"]
 
 
+def test_a_process_that_writes_its_title_over_its_environment_is_still_of_the_rank_that_started_it(proc: Path) -> None:
+    process(proc, 2, 1)
+    for pid, parent, session, environ in ((5, 2, 5, "RANK=0\0"), (4, 5, 4, ""), (3, 4, 3, ""), (6, 2, 6, "")):
+        process(proc, pid, parent, session=session)
+        (proc / str(pid) / "environ").write_text(environ)
+    assert procfs.rank_pids(1, 5, ["RANK=0"]) == [3, 4, 5]
+
+
 def test_a_program_in_go_heeds_no_signal_for_catching_all(proc: Path) -> None:
     """wandb-core's Python has no handler, and trains on without it: wandb/wandb#9963."""
     for pid, caught in ((3, "fffffffd7fc1feff"), (4, "ffffffffffc1feff"), (5, "0000000180014eff")):

@@ -84,19 +84,22 @@ def rank_members(root: int, session: int, variables: Collection[str]) -> list[Me
 
 def rank_pids(root: int, session: int, variables: Collection[str]) -> list[int]:
     """The living processes below `root` that belong to `session`, or whose environment has all `variables`
-    ("NAME=value").
+    ("NAME=value"), or that such a process has started and whose environment has none of these names.
 
-    A rank may start processes in sessions of their own. Zombies do not count.
+    A rank may start processes in sessions of their own. One that changes its title (`setproctitle`) writes it over its
+    environment. Zombies do not count.
     """
     wanted = {variable.encode() for variable in variables}
-    found = []
-    for pid in sorted(descendants(root)):
+    names = tuple(variable.partition(b"=")[0] + b"=" for variable in wanted)
+    found: set[int] = set()
+    for pid in descendants(root):
         stat = read_stat(pid)
         if stat is None or stat.state in "ZX":
             continue
-        if stat.session == session or wanted <= set(_strings(pid, "environ")):
-            found.append(pid)
-    return found
+        known = [each for each in _strings(pid, "environ") if each.startswith(names)]
+        if stat.session == session or wanted <= {*known} or (stat.parent in found and not known):
+            found.add(pid)
+    return sorted(found)
 
 
 _REAL_TIME: Final = 34
