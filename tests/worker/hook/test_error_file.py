@@ -171,6 +171,20 @@ def test_a_shell_that_goes_on_after_a_failure_has_the_last_word(
             file.unlink()
 
 
+NOTEBOOK = """
+class CellExecutionError(Exception): pass
+source = "x = 1\\n" * 2000
+cell = "\\x1b[36mCell\\x1b[39m\\x1b[36m \\x1b[39m\\x1b[32mIn[3]\\x1b[39m\\x1b[32m, line 1\\x1b[39m"
+raise CellExecutionError(f"An error occurred:\\n{source}\\n{cell}\\n\\n\\x1b[31mValueError\\x1b[39m: bad")
+"""
+
+
+def test_a_long_notebook_in_colors_has_its_error_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As nbclient writes it, which `jupyter execute` and nbconvert use."""
+    exit_ = ended(tmp_path, monkeypatch, program(tmp_path, NOTEBOOK))
+    assert first_cause([exit_]).message == "rank 1 ended with 1: ValueError: bad (cell 3, line 1)"
+
+
 def test_a_crash_after_an_exception_is_the_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "import atexit, ctypes, faulthandler\nfaulthandler.enable()\natexit.register(ctypes.string_at, 0)\n1 / 0\n"
     message = first_cause([ended(tmp_path, monkeypatch, program(tmp_path, text))]).message

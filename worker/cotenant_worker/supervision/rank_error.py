@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from cotenant_worker.host.output_lines import as_text
 from cotenant_worker.messaging.records import record
 
 _COLLATERAL = re.compile(
@@ -145,9 +146,9 @@ def first_failure(errors: Sequence[RankError], pid: int, ended_at: float) -> Ran
 
 
 def _text(value: Any) -> str:
-    """Text without control characters, except line ends."""
+    """Text without colors and control characters, except line ends."""
     text = value[:_MAX_MESSAGE_CHARS] if isinstance(value, str) else ""
-    return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in text.splitlines())
+    return "\n".join(as_text(line.encode(errors="replace")) for line in text.splitlines())
 
 
 def _line(value: Any) -> str:

@@ -213,7 +213,8 @@ def _message(error):
         text = str(error.msg if isinstance(error, SyntaxError) else error)
     except Exception:
         text = "<exception str() failed>"
-    return text[:_MAX_MESSAGE_CHARS]
+    half = _MAX_MESSAGE_CHARS // 2 - 2  # a notebook, or another traceback, has its error at the end
+    return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:half]}\n…\n{text[-half:]}"
 
 
 def _chain(error):
