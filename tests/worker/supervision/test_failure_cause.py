@@ -105,6 +105,46 @@ def test_a_program_that_writes_beside_its_code_is_told_where_it_may_write(line: 
     assert ("leave out `cd /workspace`, or write to COTENANT_CHECKPOINT_DIR" in message) is told
 
 
+BUS = "RuntimeError: DataLoader worker (pid 125) is killed by signal: Bus error. It is possible that"
+FULL = "RuntimeError: unable to write to file </torch_71_1_0>: No space left on device (28)"
+SURVIVED = "mkdir -p failed for path /.config/matplotlib: [Errno 30] Read-only file system: '/.config'"
+IMAGE, SHARED = "The image is mounted read-only", "/dev/shm holds half"
+
+
+@pytest.mark.parametrize(
+    ("lines", "word"),
+    [
+        pytest.param(["OSError: [Errno 30] Read-only file system: '/results'"], IMAGE, id="a folder of the image"),
+        pytest.param(["PermissionError: [Errno 13] Permission denied: '/root/.x'"], IMAGE, id="root's folder"),
+        pytest.param(["mkdir: cannot create directory ‘/root/a’: Permission denied"], IMAGE, id="root's, by a shell"),
+        pytest.param(["PermissionError: [Errno 13] Permission denied: '/data/x'"], "", id="a file of others"),
+        pytest.param([SURVIVED, "ValueError: bad"], "", id="a failure that the program survived"),
+        pytest.param([BUS], SHARED, id="a loader worker without shared memory"),
+        pytest.param([FULL], SHARED, id="a tensor without shared memory"),
+        pytest.param(["OSError: [Errno 28] No space left on device: '/ckpt/a'"], "", id="another volume is full"),
+    ],
+)
+def test_what_a_pod_has_no_room_for_is_told_with_what_to_do(lines: list[str], word: str) -> None:
+    """pytorch/pytorch#16979, PaddlePaddle/PaddleNLP#10503."""
+    message = first_cause([ended(0, 1, tail=tuple(lines))]).message
+    assert (word in message) if word else message == f"rank 0 ended with 1: {lines[-1]}"
+
+
+def test_a_rank_that_ends_by_a_bus_error_had_no_shared_memory() -> None:
+    assert SHARED in first_cause([ended(0, signal=signal.SIGBUS, tail=("Fatal Python error: Bus error",))]).message
+
+
+def test_a_process_that_failed_is_named_although_others_print_after_it() -> None:
+    """A script that trains with several seeds at once: the others go on for a moment."""
+    trace = ("Traceback (most recent call last):", '  File "/workspace/train.py", line 3, in <module>')
+    lines = (*trace, "    raise ValueError('bad batch')", "ValueError: bad batch", "seed 3: step 7")
+    error = RankError("ValueError", "bad batch", "train.py:3", 1.0, 12, 0.0, by_child=True)
+    message = first_cause([ended(0, 1, tail=lines, error=error)]).message
+    assert message == (
+        "rank 0 ended with 1: seed 3: step 7; a process of it had just failed: ValueError: bad batch (train.py:3)"
+    )
+
+
 @pytest.mark.parametrize("how", [{"code": 1}, {"signal": signal.SIGABRT}, {"signal": signal.SIGKILL}])
 def test_a_program_that_fails_after_its_pod_has_lost_its_gpus_is_not_to_blame(how: dict[str, Any]) -> None:
     line = "RuntimeError: CUDA unknown error"

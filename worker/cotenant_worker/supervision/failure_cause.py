@@ -20,6 +20,7 @@ from cotenant_worker.messaging.records import record
 from cotenant_worker.supervision.rank_error import RankError, blames_a_peer
 from cotenant_worker.supervision.traceback_excerpt import (
     EXCERPT_LINES,
+    advice,
     embedded_error,
     error_line,
     excerpt,
@@ -46,29 +47,6 @@ _CHILD_KILLED = re.compile(
     r"|^MemoryError|(?<![\w.])-9\b|SIGKILL"
 )
 """What programs print when the kernel has killed one of their processes."""
-_NO_COMPILER = re.compile(
-    r"No working C\+\+ compiler found|Failed to find C compiler|InvalidCxxCompiler|(g\+\+|gcc|cc): not found"
-    r"|No such file or directory: '(g\+\+|gcc|cc|c\+\+|clang(\+\+)?)'"
-)
-"""How torch.compile and Triton's kernels fail without a compiler."""
-_COMPILER_HINT = (
-    ". This image has no compiler, which torch.compile and Triton need: install g++ in it, or use the default image"
-)
-_NO_SUCH_GPU = re.compile(r"invalid device ordinal")
-"""How `torch.cuda.set_device(rank)` fails in a rank that sees fewer GPUs."""
-_ORDINAL_HINT = (
-    ". The rank sees only its own GPUs: choose one by LOCAL_RANK. If all ranks are in one pod, gpuVisibility: Pod in"
-    " spec.runtime shows them all of its GPUs"
-)
-_READ_ONLY_CODE = re.compile(
-    r"Read-only file system: '(/workspace/|(?!/))|[ '‘](/workspace/|(?![/'‘ :]))[^ '’]*['’]?: Read-only file system"
-)
-"""How Python, and how the tools of a shell fail to write into the folder of the code, by any path."""
-_READ_ONLY_HINT = (
-    ". Code is mounted read-only. A program starts in a folder of its code in which it may write: leave out"
-    " `cd /workspace`, or write to COTENANT_CHECKPOINT_DIR or /tmp"
-)
-_HINTS = ((_NO_COMPILER, _COMPILER_HINT), (_NO_SUCH_GPU, _ORDINAL_HINT), (_READ_ONLY_CODE, _READ_ONLY_HINT))
 _LOST_HINT = "as by a systemctl daemon-reload on the node"
 _CLIENTS_JOINED = re.compile(r"\d+/(\d+) clients joined")
 """How torch's store gives up waiting for the processes of a group."""
@@ -183,12 +161,17 @@ def hidden_failure(exit_: RankExit) -> str:
     """
     if exit_.code != 0 or exit_.stopped or exit_.error is None or not exit_.error.by_child:
         return ""
-    line, frame = _recorded(exit_.error, exit_.home)
-    where = f" ({frame})" if frame else ""
     return (
-        f"; but a process of rank {exit_.rank} had just failed: {line}{where}. A shell script that begins with"
-        " 'set -eo pipefail' ends with its code"
+        f"; but a process of rank {exit_.rank} had just failed: {_with_frame(*_recorded(exit_.error, exit_.home))}."
+        " A shell script that begins with 'set -eo pipefail' ends with its code"
     )
+
+
+def _failed_before(exit_: RankExit) -> str:
+    """The failure of a process of the rank that the output does not end with, as others print after it; or empty."""
+    if exit_.error is None or exit_.exception is not None:
+        return ""
+    return f"; a process of it had just failed: {_with_frame(*_recorded(exit_.error, exit_.home))}"
 
 
 def _left_early(first: RankExit, victim: RankExit) -> FailureCause:
@@ -228,7 +211,7 @@ def _describe(exit_: RankExit, ranks: int, *, collateral: bool) -> FailureCause:
         name = signals.Signals(exit_.signal).name
         killed = exit_.signal in (signals.SIGKILL, signals.SIGTERM) and not exit_.own_kill
         ended = "ended itself" if exit_.own_kill else "was ended"
-        message = f"rank {exit_.rank} {ended} by {name}" + ("" if killed else f": {last}")
+        message = f"rank {exit_.rank} {ended} by {name}" + ("" if killed else f": {last}{advice(tail, (last,))}")
         code = unreserved_code(128 + exit_.signal)
         return FailureCause("UserError", exit_.rank, code, exit_.signal, message, tail, killed=killed)
     code = exit_.code or 1
@@ -247,9 +230,8 @@ def _describe(exit_: RankExit, ranks: int, *, collateral: bool) -> FailureCause:
     blame = " (all failures blame a peer; this one was the first)" if collateral else ""
     given, code = code, unreserved_code(code)
     note = f" (reported as {code}: {given} has a meaning of ours)" if given != code else ""
-    hints = (hint for how, hint in _HINTS if any(how.search(line) for line in lines))
-    hint = next(hints, _missing_clients(lines, ranks))
-    message = f"rank {exit_.rank} ended with {given}{note}{blame}: {last}{hint}"
+    hint = advice(lines, lines if exit_.exception else (last,)) or _missing_clients(lines, ranks)
+    message = f"rank {exit_.rank} ended with {given}{note}{blame}: {last}{_failed_before(exit_)}{hint}"
     return FailureCause("UserError", exit_.rank, code, None, message, tail)
 
 
@@ -262,8 +244,11 @@ def _missing_clients(lines: Sequence[str], ranks: int) -> str:
 
 
 def _error_of(exit_: RankExit) -> str:
-    line, frame = _line_and_frame(exit_)
-    return f"{line} ({frame})" if frame else line or "it printed nothing"
+    return _with_frame(*_line_and_frame(exit_)) or "it printed nothing"
+
+
+def _with_frame(line: str, frame: str) -> str:
+    return f"{line} ({frame})" if frame else line
 
 
 def _line_and_frame(exit_: RankExit) -> tuple[str, str]:

@@ -1,4 +1,5 @@
-"""Finds in the last lines of a program the line that names its error, and the user's frame in which it arose. Pure.
+"""Finds in the last lines of a program the line that names its error, the user's frame in which it arose, and what to
+do about it. Pure.
 
 For ranks without an error file, and for messages that contain a traceback of another process. More lines may follow a
 traceback: what libraries print when a process ends, or the rest of a long message. A traceback of torch has a rank in
@@ -37,6 +38,53 @@ _CRASH = re.compile("^Fatal Python error: ")
 _CRASH_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$')
 _OUR_CRASH_FRAME = re.compile(r'^\s*File "(?:[^"]*/cotenant_worker/[^"]+|<frozen runpy>)", line \d+ in ')
 """How `faulthandler` writes the frame in which a signal arrived, innermost first."""
+
+_NO_COMPILER = re.compile(
+    r"No working C\+\+ compiler found|Failed to find C compiler|InvalidCxxCompiler|(g\+\+|gcc|cc): not found"
+    r"|No such file or directory: '(g\+\+|gcc|cc|c\+\+|clang(\+\+)?)'"
+)
+"""How torch.compile and Triton's kernels fail without a compiler."""
+_COMPILER_HINT = (
+    ". This image has no compiler, which torch.compile and Triton need: install g++ in it, or use the default image"
+)
+_NO_SUCH_GPU = re.compile(r"invalid device ordinal")
+"""How `torch.cuda.set_device(rank)` fails in a rank that sees fewer GPUs."""
+_ORDINAL_HINT = (
+    ". The rank sees only its own GPUs: choose one by LOCAL_RANK. If all ranks are in one pod, gpuVisibility: Pod in"
+    " spec.runtime shows them all of its GPUs"
+)
+_READ_ONLY_CODE = re.compile(
+    r"Read-only file system: '(/workspace/|(?!/))|[ '‘](/workspace/|(?![/'‘ :]))[^ '’]*['’]?: Read-only file system"
+)
+"""How Python, and how the tools of a shell fail to write into the folder of the code, by any path."""
+_READ_ONLY_HINT = (
+    ". Code is mounted read-only. A program starts in a folder of its code in which it may write: leave out"
+    " `cd /workspace`, or write to COTENANT_CHECKPOINT_DIR or /tmp"
+)
+_READ_ONLY = re.compile(r"Read-only file system|Permission denied: '/root\b|‘/root[/’].*: Permission denied")
+_ELSEWHERE_HINT = (
+    ". The image is mounted read-only, and its user is not root: write to /tmp, COTENANT_CHECKPOINT_DIR or a volume,"
+    " and install packages when the image is built"
+)
+_SHARED_MEMORY = re.compile(
+    r"\bBus error|shared memory (limit|segment /dev/shm)|shared memory\(shm\)|'/psm_|(</torch_|/dev/shm).*No space left"
+)
+"""How torch, its loader workers, Python and NCCL fail if /dev/shm is full. Writing there ends a process by SIGBUS."""
+_SHARED_MEMORY_HINT = (
+    ". Its shared memory is full: /dev/shm holds half of the pod's memory. Ask for more in resources.memory, or use"
+    " fewer loader workers"
+)
+_HINTS = ((_NO_COMPILER, _COMPILER_HINT), (_NO_SUCH_GPU, _ORDINAL_HINT), (_READ_ONLY_CODE, _READ_ONLY_HINT))
+_HINTS_OF_ERROR = ((_READ_ONLY, _ELSEWHERE_HINT), (_SHARED_MEMORY, _SHARED_MEMORY_HINT))
+"""For lines that many programs also print and go on after, such as matplotlib without a folder for its cache."""
+
+
+def advice(lines: Sequence[str], error: Sequence[str]) -> str:
+    """What to do about an error that many programs meet in a pod, as sentences; otherwise empty. `lines` are the last
+    ones, or those of the exception; `error` those that surely name the error.
+    """
+    known = ((how, hint, found) for hints, found in ((_HINTS, lines), (_HINTS_OF_ERROR, error)) for how, hint in hints)
+    return next((hint for how, hint, found in known if any(how.search(line) for line in found)), "")
 
 
 def error_line(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
