@@ -210,6 +210,18 @@ def test_a_program_that_a_wrapper_starts_meanwhile_is_asked_too() -> None:
     assert departure.due([plain(10, 1), saver(12, 10)], 1.0) == [12]
 
 
+def test_a_wrapper_that_starts_its_program_again_is_asked_when_it_does() -> None:
+    """`while subprocess.call(command): ...`: a program that has saved may leave with 143."""
+    wrapper = replace(runs("retry.py", 10, 1), heeds=False)
+    departure = Departure()
+    assert departure.due([wrapper, runs("train.py", 11, 10)], 0.0) == [11]
+    assert departure.due([wrapper], 1.0) == []
+    assert departure.due([wrapper, runs("upload.py", 12, 10)], 1.1) == [12]
+    assert departure.due([wrapper, runs("train.py", 13, 10)], 1.2) == [13, 10]
+    trains, helper = runs("train.py", 10, 1), runs("render.py", 12, 10)
+    assert Departure(_programs={11: replace(helper, pid=11)}).due([trains, helper], 1.0) == [10]
+
+
 def test_a_profiler_writes_when_its_program_has_ended_and_is_asked_if_nobody_heeds() -> None:
     departure = Departure()
     nsys, trains = Member(10, 1, "nsys", "nsys", heeds=True), saver(11, 10)

@@ -25,6 +25,7 @@ judged by what it does with SIGTERM, as the kernel shows it (`procfs.Member`):
   whole group, loader workers too, or one process twice, or kill it a moment later.
 - A profiler (`nsys`, `perf`) is spared too, and after its program has ended: then it writes what it has seen.
 - Everything else is asked once no process that heeds is left.
+- A wrapper in Python that starts its program again when that has left is asked then.
 
 A process whose parent has gone is asked like a first one.
 """
@@ -83,6 +84,8 @@ class Departure:
     _asked: set[int] = field(default_factory=set)
     _heeded_until: float | None = None
     """When a process that heeds was last seen; None if none ever was."""
+    _programs: dict[int, Member] = field(default_factory=dict)
+    """The processes that were asked, by their PIDs."""
     held: set[int] = field(default_factory=set)
     """Processes that are stopped, until `due` names them."""
 
@@ -113,10 +116,19 @@ class Departure:
             wanted = [each for each in wanted if each.heeds or _is_shell(each) or _names(each) & runners]
         if self._heeded_until is not None:
             wanted = [each for each in wanted if each.program not in _WRITE_AT_THE_END]
+        wanted += self._that_start_again(members)
         self.held = {each.pid for each in wanted if _goes_on_too_early(each, members)} - self._asked
         found = [each.pid for each in wanted if each.pid not in self._asked | self.held]
         self._asked.update(found)
+        self._programs |= {each.pid: each for each in members if each.pid in found}
         return found
+
+    def _that_start_again(self, members: Sequence[Member]) -> list[Member]:
+        """Wrappers in Python that run a program again when it has left, until it ends with 0."""
+        there = {each.pid for each in members}
+        left = {(each.parent, each.script) for pid, each in self._programs.items() if pid not in there and each.script}
+        again = {each.parent for each in members if (each.parent, each.script) in left}
+        return [each for each in members if each.pid in again and not each.heeds and _is_python(each)]
 
 
 def whom_to_ask(members: Sequence[Member], trainer: int = 0, *, patient: bool = True) -> list[Member]:
