@@ -175,6 +175,7 @@ def test_what_would_mislead_a_rank_is_not_inherited() -> None:
         pytest.param("RAY_DEDUP_LOGS", "0", id="a setting of Ray's"),
         pytest.param("RAY_worker_niceness", "15", id="how much Ray's workers give way"),
         pytest.param("PYTHONUNBUFFERED", "", id="buffered output"),
+        pytest.param("SUBMITIT_PREEMPT_SIGNAL", "USR1", id="when submitit's tasks save"),
         pytest.param("HOROVOD_GLOO_IFACE", "net1", id="the interface of Horovod"),
         pytest.param("HOROVOD_GLOO_TIMEOUT_SECONDS", "30", id="how long Horovod waits"),
         pytest.param("HOROVOD_CPU_OPERATIONS", "mpi", id="Horovod's operations"),
@@ -192,6 +193,11 @@ def test_what_a_job_sets_is_not_replaced(name: str, value: str) -> None:
 
 def test_the_workers_of_a_ray_in_the_program_give_way_to_nobody() -> None:
     assert base_environment({}, contract([1]), cpus=4)["RAY_worker_niceness"] == "0"
+
+
+def test_tasks_of_submitit_save_when_their_pod_is_asked_to_leave() -> None:
+    """They pass over SIGTERM: facebookincubator/submitit#1677."""
+    assert base_environment({}, contract([1]), cpus=1)["SUBMITIT_PREEMPT_SIGNAL"] == "TERM"
 
 
 def test_peers_are_reached_by_the_pods_interface_where_the_job_names_none() -> None:

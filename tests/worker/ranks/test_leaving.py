@@ -218,6 +218,10 @@ def test_a_wrapper_that_starts_its_program_again_is_asked_when_it_does() -> None
     assert departure.due([wrapper], 1.0) == []
     assert departure.due([wrapper, runs("upload.py", 12, 10)], 1.1) == [12]
     assert departure.due([wrapper, runs("train.py", 13, 10)], 1.2) == [13, 10]
+    submitit = runs("submitit.local._local", 10, 1)
+    departure = Departure()
+    assert departure.due([submitit, runs("submitit.core._submit", 11, 10)], 0.0) == [11]
+    assert departure.due([submitit, runs("submitit.core._submit", 12, 10)], 1.0) == [12, 10]
     trains, helper = runs("train.py", 10, 1), runs("render.py", 12, 10)
     assert Departure(_programs={11: replace(helper, pid=11)}).due([trains, helper], 1.0) == [10]
 

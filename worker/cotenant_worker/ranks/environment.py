@@ -158,6 +158,8 @@ def _defaults(contract: Contract, interface: str) -> dict[str, str]:
         # Ray lets its workers give way to all else of the machine; here they are the job.
         "RAY_worker_niceness": "0",
         "ACCELERATE_MIXED_PRECISION": {"fp32": "no"}.get(contract.precision, contract.precision),
+        # submitit's tasks save at SIGUSR2, as Slurm sends it, and pass over SIGTERM.
+        "SUBMITIT_PREEMPT_SIGNAL": "TERM",
         **(dict.fromkeys(_INTERFACES, interface) if interface else {}),
         **framework_environment.defaults(contract),
         **({"GRPC_ENABLE_FORK_SUPPORT": "0"} if contract.world_size > 1 else {}),

@@ -48,7 +48,7 @@ MOMENT_S: Final = 2.0
 _CARRIERS: Final = frozenset(
     {"timeout", "tini", "tini-static", "docker-init", "dumb-init", "catatonit", "script"}
     | {"mpirun", "mpiexec", "orterun", "prterun"}
-    | {"deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch", "horovodrun"}
+    | {"deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch", "horovodrun", "submitit.local._local"}
 )
 """They wait, and pass signals on: some to a whole group, some twice, some to a shell alone. A program may take a second
 signal for "at once". Open MPI's launchers kill at once, horovodrun after five seconds. DeepSpeed's tells one rank after
@@ -128,7 +128,8 @@ class Departure:
         there = {each.pid for each in members}
         left = {(each.parent, each.script) for pid, each in self._programs.items() if pid not in there and each.script}
         again = {each.parent for each in members if (each.parent, each.script) in left}
-        return [each for each in members if each.pid in again and not each.heeds and _is_python(each)]
+        runners = (each for each in members if each.pid in again and _is_python(each))
+        return [each for each in runners if not each.heeds or _names(each) & _SPARED]
 
 
 def whom_to_ask(members: Sequence[Member], trainer: int = 0, *, patient: bool = True) -> list[Member]:
