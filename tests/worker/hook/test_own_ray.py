@@ -62,6 +62,23 @@ def test_the_jobs_own_ray_is_not_found_and_the_error_says_what_to_set(monkeypatc
         hooked(monkeypatch, 2)("auto")
 
 
+def test_a_cluster_that_the_script_has_made_over_all_pods_is_joined(
+    monkeypatch: pytest.MonkeyPatch, warned: list[str]
+) -> None:
+    """Scripts of verl and OpenRLHF: `ray start --head` in rank 0, `ray start --address` in the others."""
+    monkeypatch.setenv("COTENANT_RANK", "0")
+    monkeypatch.setenv("COTENANT_RANKS", "2")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    module = SimpleNamespace(
+        init=lambda address=None: address,
+        services=SimpleNamespace(find_bootstrap_address=lambda folder: "10.0.0.1:6379"),
+        _global_node=SimpleNamespace(head=False),
+    )
+    own_ray.after_ray_worker(module)
+    assert (module.init("auto"), module.init()) == ("10.0.0.1:6379", None)
+    assert (own_ray._started, warned) == ([], [])
+
+
 class PsutilProcess:
     """Plays psutil's. A process that has ended, or is another user's, gives nothing."""
 

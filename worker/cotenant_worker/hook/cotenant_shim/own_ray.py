@@ -26,18 +26,36 @@ def after_ray_worker(module):
     @functools.wraps(original)
     def init(address=None, *args, **kwargs):
         inside = in_rank() and os.environ.get("RAY_ADDRESS", "auto") == "auto"
-        if inside and world_size() > 1 and address == "auto":
-            raise ConnectionError(
-                f"ray.init: rank {rank()} finds no Ray cluster, for the job's own carries its {world_size()} ranks."
-                f" {ONE_FOR_ALL}; ray.init() without an address starts one in each rank"
-            )
+        several = inside and world_size() > 1
+        if several and address == "auto":
+            address = _clusters_address(module)
         found = original(address, *args, **kwargs)
-        _started[:] = [True] if inside and (not address or address in ("auto", "local")) else []
-        if _started and world_size() > 1:
+        own = inside and (not address or address in ("auto", "local")) and not (several and _has_joined(module))
+        _started[:] = [True] if own else []
+        if own and several:
             _warn()
         return found
 
     module.init = init
+
+
+def _clusters_address(module):
+    """Address of the cluster that the rank's script has started, or has joined, by `ray start`. Ray itself would also
+    look for processes, and find the job's own.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        address = module.services.find_bootstrap_address(None)
+        if address:
+            return address
+    raise ConnectionError(
+        f"ray.init: rank {rank()} finds no Ray cluster, for the job's own carries its {world_size()} ranks."
+        f" {ONE_FOR_ALL}; ray.init() without an address starts one in each rank"
+    )
+
+
+def _has_joined(module):
+    """True if this process is in a Ray cluster that it has not started: that of its script."""
+    return not getattr(getattr(module, "_global_node", None), "head", True)
 
 
 def _warn():
