@@ -169,7 +169,7 @@ def hidden_failure(exit_: RankExit) -> str:
 
 def _failed_before(exit_: RankExit) -> str:
     """The failure of a process of the rank that the output does not end with, as others print after it; or empty."""
-    if exit_.error is None or exit_.exception is not None:
+    if exit_.error is None or not exit_.error.by_child or exit_.exception is not None:
         return ""
     return f"; a process of it had just failed: {_with_frame(*_recorded(exit_.error, exit_.home))}"
 
