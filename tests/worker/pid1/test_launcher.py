@@ -53,7 +53,9 @@ def test_an_argument_that_linux_does_not_take_is_said_so_in_words_that_fit(tmp_p
         pytest.param(
             replace(behave(), command=("/etc/passwd",)), 126, "UserError", "[bash, run.sh]", id="not executable"
         ),
-        pytest.param(replace(behave(), command=("python", "no.py")), 2, "UserError", "no file 'no.py'", id="no file"),
+        pytest.param(
+            replace(behave(), command=("python", "no.py")), 2, "UserError", "A file of the image", id="no file"
+        ),
         pytest.param(
             replace(behave(), mode="entrypoint", entrypoint="behave:absent"),
             2,

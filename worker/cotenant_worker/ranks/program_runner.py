@@ -80,7 +80,8 @@ def _run_script(argv: tuple[str, ...]) -> None:
     if _needs_interpreter(path):
         os.execv(sys.executable, [sys.executable, "-u", *argv])
     if not path.is_file():
-        print(f"cotenant: there is no file {argv[0]!r} in {Path.cwd()}: is `runtime.code` mounted?", file=sys.stderr)  # noqa: T201 - the tenant's log
+        where = f"there is no file {argv[0]!r} in {Path.cwd()}: is `runtime.code` mounted?"
+        print(f"cotenant: {where} A file of the image has its whole path: /app/train.py", file=sys.stderr)  # noqa: T201
         raise SystemExit(2)
     sys.argv = list(argv)
     sys.orig_argv = [sys.executable, "-u", *argv]
