@@ -86,8 +86,8 @@ def rank_pids(root: int, session: int, variables: Collection[str]) -> list[int]:
     """The living processes below `root` that belong to `session`, or whose environment has all `variables`
     ("NAME=value"), or that such a process has started and whose environment has none of these names.
 
-    A rank may start processes in sessions of their own. One that changes its title (`setproctitle`) writes it over its
-    environment. Zombies do not count.
+    A rank may start processes in sessions of their own. One that changes its title, by setproctitle, writes it over
+    its environment. Zombies do not count.
     """
     wanted = {variable.encode() for variable in variables}
     names = tuple(variable.partition(b"=")[0] + b"=" for variable in wanted)
