@@ -218,6 +218,9 @@ def test_a_wrapper_that_starts_its_program_again_is_asked_when_it_does() -> None
     assert departure.due([wrapper], 1.0) == []
     assert departure.due([wrapper, runs("upload.py", 12, 10)], 1.1) == [12]
     assert departure.due([wrapper, runs("train.py", 13, 10)], 1.2) == [13, 10]
+    departure, two = Departure(), [runs("train.py", 11, 10), runs("train.py", 12, 10)]
+    assert departure.due([wrapper, *two], 0.0) == [11, 12]
+    assert departure.due([wrapper, two[1]], 1.0) == []  # it is still saving
     submitit = runs("submitit.local._local", 10, 1)
     departure = Departure()
     assert departure.due([submitit, runs("submitit.core._submit", 11, 10)], 0.0) == [11]

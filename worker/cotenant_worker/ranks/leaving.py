@@ -127,7 +127,8 @@ class Departure:
         """Wrappers in Python that run a program again when it has left, until it ends with 0."""
         there = {each.pid for each in members}
         left = {(each.parent, each.script) for pid, each in self._programs.items() if pid not in there and each.script}
-        again = {each.parent for each in members if (each.parent, each.script) in left}
+        new = (each for each in members if each.pid not in self._programs)
+        again = {each.parent for each in new if (each.parent, each.script) in left}
         runners = (each for each in members if each.pid in again and _is_python(each))
         return [each for each in runners if not each.heeds or _names(each) & _SPARED]
 
