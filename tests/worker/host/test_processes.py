@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from cotenant_worker.host import processes
-from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output, kill_descendants, write_log
+from cotenant_worker.host.processes import (
+    ChildProcess,
+    ChildWatcher,
+    forward_output,
+    kill_descendants,
+    refusal,
+    write_log,
+)
 
 
 async def child() -> ChildProcess:
@@ -164,3 +171,30 @@ async def test_descendants_that_do_not_end_are_given_up_at_the_deadline(monkeypa
     monkeypatch.setattr("os.kill", lambda pid, _number: killed.append(pid))
     await kill_descendants(deadline_s=0.01)
     assert killed == [8]
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "want"),
+    [
+        pytest.param(None, FileNotFoundError(2, "No such file"), "No such file", id="no file"),
+        pytest.param(
+            b"#!/bin/bash\r\nset -e\r\n",
+            FileNotFoundError(2, "No such file"),
+            "No such file; the file is there, but not the interpreter '/bin/bash\\r' that it names",
+            id="a script with lines of Windows",
+        ),
+        pytest.param(
+            b"\x7fELF\x02",
+            FileNotFoundError(2, "No such file"),
+            "No such file; the file is there, but not the interpreter that it names",
+            id="a program for another C library",
+        ),
+        pytest.param(b"x", OSError(8, "Exec format error"), "Exec format error", id="no program"),
+    ],
+)
+def test_why_a_program_cannot_be_started_is_told(
+    tmp_path: Path, content: bytes | None, error: OSError, want: str
+) -> None:
+    if content is not None:
+        (tmp_path / "run.sh").write_bytes(content)
+    assert refusal(error, tmp_path / "run.sh") == want

@@ -130,6 +130,24 @@ def test_what_a_pod_has_no_room_for_is_told_with_what_to_do(lines: list[str], wo
     assert (word in message) if word else message == f"rank 0 ended with 1: {lines[-1]}"
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["run.sh: line 1: set: pipefail\\r: invalid option name"],
+        ["run.sh: line 2: $'python\\r': command not found"],
+        ["python: can't open file '/workspace/train.py\\r': [Errno 2] No such file or directory"],
+        [
+            "/usr/bin/env: ‘bash\\r’: No such file or directory",
+            "/usr/bin/env: use -[v]S to pass options in shebang lines",
+        ],
+        ["cannot run './run.sh': No such file or directory; the file is there, but not the interpreter '/bin/bash\\r'"],
+    ],
+)
+def test_a_script_with_lines_of_windows_is_told_so(lines: list[str]) -> None:
+    assert "dos2unix" in first_cause([ended(0, 127, tail=tuple(lines))]).message
+    assert "dos2unix" not in first_cause([ended(0, 1, tail=(r"ValueError: no batch in 'C:\runs\r'",))]).message
+
+
 def test_a_rank_that_ends_by_a_bus_error_had_no_shared_memory() -> None:
     assert SHARED in first_cause([ended(0, signal=signal.SIGBUS, tail=("Fatal Python error: Bus error",))]).message
 

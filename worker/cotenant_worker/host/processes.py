@@ -17,6 +17,7 @@ import subprocess
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from cotenant_worker.host.output_lines import MAX_UNENDED_BYTES, PrefixedLines, as_text
@@ -118,6 +119,22 @@ class ChildWatcher:
         child = self.adopt(name, process.pid)
         process.returncode = 0  # the handler above reaps it; Popen must not try
         return child
+
+
+def refusal(error: OSError, program: Path) -> str:
+    """Why the kernel does not start a program. It calls one missing whose first line names a missing interpreter."""
+    text = error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        hint = "is it executable? A file of a ConfigMap is not: name its interpreter first, as in [bash, run.sh]"
+        return f"{text}; {hint}"
+    with contextlib.suppress(OSError):
+        if isinstance(error, FileNotFoundError) and program.is_file():
+            with program.open("rb") as file:
+                first = file.readline(256)
+            words = os.fsdecode(first[2:]).strip(" \n")
+            named = f" {words!r}" if first.startswith(b"#!") else ""
+            return f"{text}; the file is there, but not the interpreter{named} that it names"
+    return text
 
 
 async def write_log(data: bytes, descriptor: int = 1) -> None:

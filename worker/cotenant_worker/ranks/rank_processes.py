@@ -16,7 +16,7 @@ from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.host.container import available_cpus, has_lost_gpus, oom_kills, pod_interface, user_name
 from cotenant_worker.host.process_tree import ProcessTree
-from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forwarding
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forwarding, refusal
 from cotenant_worker.host.shared_memory import SharedMemory
 from cotenant_worker.host.workspace import remove_stale_locks, working_directory
 from cotenant_worker.messaging.shared_counters import SharedCounters
@@ -195,9 +195,7 @@ class LocalRanks:
     def _failed_to_start(self, assignment: RankAssignment, generation: int, error: OSError) -> None:
         command = " ".join(self.program.argv)
         shown = command if len(command) <= 200 else f"{command[:200]} …"
-        text = f"cannot run {shown!r}: {error.strerror or error}"
-        if isinstance(error, PermissionError):
-            text += "; is it executable? A file of a ConfigMap is not: name its interpreter first, as in [bash, run.sh]"
+        text = f"cannot run {shown!r}: {refusal(error, self.working_directory / self.program.argv[0])}"
         print(f"cotenant: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the tenant's log
         code = 127 if isinstance(error, FileNotFoundError) else 126
         self._emit_exit(RankExit(assignment.rank, generation, code, None, time.monotonic(), tail=(text,)))

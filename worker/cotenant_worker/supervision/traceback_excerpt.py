@@ -74,7 +74,17 @@ _SHARED_MEMORY_HINT = (
     ". Its shared memory is full: /dev/shm holds half of the pod's memory. Ask for more in resources.memory, or use"
     " fewer loader workers"
 )
-_HINTS = ((_NO_COMPILER, _COMPILER_HINT), (_NO_SUCH_GPU, _ORDINAL_HINT), (_READ_ONLY_CODE, _READ_ONLY_HINT))
+_WINDOWS = re.compile(r"\\r['’].*(No such file|not found)|\\r: (invalid|command not found)|interpreter '[^']*\\r'")
+"""How shells, env, Python and the launcher fail on a script whose lines end with a carriage return."""
+_WINDOWS_HINT = (
+    ". The lines of the script end as on Windows: convert it (dos2unix, or `*.sh text eol=lf` in .gitattributes)"
+)
+_HINTS = (
+    (_NO_COMPILER, _COMPILER_HINT),
+    (_NO_SUCH_GPU, _ORDINAL_HINT),
+    (_READ_ONLY_CODE, _READ_ONLY_HINT),
+    (_WINDOWS, _WINDOWS_HINT),
+)
 _HINTS_OF_ERROR = ((_READ_ONLY, _ELSEWHERE_HINT), (_SHARED_MEMORY, _SHARED_MEMORY_HINT))
 """For lines that many programs also print and go on after, such as matplotlib without a folder for its cache."""
 
