@@ -75,7 +75,7 @@ HERE = Path(__file__).parents[1] / "hook"
 PLATFORMS_OWN = re.compile(
     r"COTENANT_.*|TORCHELASTIC_.*|HOROVOD_.*|JAX_.*|KERAS_DISTRIBUTION_.*|.*RANK|.*WORLD_SIZE|ROLE_NAME|MASTER_.*"
     r"|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)|ACCELERATE_MIXED_PRECISION|OMP_NUM_THREADS|PYTHON(PATH|UNBUFFERED|FAULTHANDLER)"
-    r"|(GLOO|NCCL)_SOCKET_IFNAME|RAY_worker_niceness|USER|POD_IP"
+    r"|(GLOO|NCCL)_SOCKET_IFNAME|RAY_worker_niceness|SUBMITIT_PREEMPT_SIGNAL|USER|POD_IP"
 )
 """The variables of a rank in docs/worker.md, and what PID 1 of a test has."""
 
