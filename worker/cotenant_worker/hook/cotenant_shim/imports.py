@@ -46,6 +46,8 @@ AFTER = {
 
 LARGE_MODULES = frozenset({"torch", "torch._dynamo", "tensorflow"})
 """Modules imported without the garbage collector, which would scan the growing heap again and again."""
+_FROZEN_AT_FIRST = gc.get_freeze_count()
+"""Python 3.12 begins with some hundred frozen objects, all others with none."""
 
 
 def watch_imports():
@@ -72,7 +74,7 @@ def without_collector(name):
     try:
         yield
     finally:
-        if not gc.get_freeze_count():
+        if gc.get_freeze_count() <= _FROZEN_AT_FIRST:
             # Puts all that is there into the oldest generation at once, without two scans of it.
             gc.freeze()
             gc.unfreeze()
