@@ -105,7 +105,11 @@ def test_marks_of_pods_reach_chart_and_operator_and_null_takes_one_off(render: R
     labels, annotations = Settings.read(
         {name: value for name, value in env_of(workload).items() if isinstance(value, str)}
     ).labels_and_annotations
-    of_nodes = {"karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"}
+    of_nodes = {
+        "karpenter.sh/do-not-disrupt",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+    }
     of_meshes = {key: value for key, value in pod_metadata.ANNOTATIONS.items() if key not in of_nodes}
     kept = {key: value for key, value in pod_metadata.LABELS.items() if key != "sidecar.istio.io/inject"}
     assert labels == kept | {"team": "ml"}

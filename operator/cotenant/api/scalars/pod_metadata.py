@@ -32,6 +32,7 @@ ANNOTATIONS: Final = {
     "sidecar.opentelemetry.io/inject": "false",
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "descheduler.alpha.kubernetes.io/prefer-no-eviction": "true",
 }
 _KEY: Final = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 

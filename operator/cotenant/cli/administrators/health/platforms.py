@@ -144,6 +144,7 @@ NOT_SEEN: Final = frozenset(
         "a DNS domain other than `cluster.local`",
         "node selectors of namespaces: OpenShift's projects, PodNodeSelector",
         "nodes of Windows beside those of Linux",
+        "the descheduler",
         "a parent chart with this one as a dependency",
         "images by digest alone (Kyverno, Binary Authorization)",
         "namespaces that deny all traffic; quotas that count limits; an APIService that is cut off",
