@@ -52,6 +52,16 @@ def test_a_folder_is_every_file_in_it(tmp_path: Path, capsys: pytest.CaptureFixt
     assert len(deep.splitlines()) == 3
 
 
+def test_a_file_needs_no_flag_and_nothing_named_says_what_to_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD)
+    assert main(["validate", str(tmp_path / "a.yaml")]) == 0
+    assert "TrainingJob team-a/good is valid" in capsys.readouterr().out
+    assert main(["validate"]) == 2
+    assert "name what to check: `cotenant validate FILE`, a folder, or - for stdin" in capsys.readouterr().err
+
+
 def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(GOOD))
     assert main(["validate", "-q", "-f", "-"]) == 0

@@ -71,3 +71,18 @@ spec:
 {{- define "cotenant.workersPriorityClass" -}}
 cotenant-workers{{ if ne (int64 .Values.worker.priority) 1000000 }}-{{ int64 .Values.worker.priority }}{{ end }}
 {{- end }}
+
+{{/* Fails where a setting has a text that is no network; nothing else. */}}
+{{- define "cotenant.checkNetworks" -}}
+{{- $octet := "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])" }}
+{{- $ipv4 := printf "%s([.]%s){3}(/(3[0-2]|[12]?[0-9]))?" $octet $octet }}
+{{- $ipv6 := "[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?" }}
+{{- $settings := .Values.operator.settings }}
+{{- range $name := list "dns_cidrs" "egress_cidrs" "operator_cidrs" }}
+{{- range index $settings $name | default "" | nospace | splitList "," | compact }}
+{{- if not (regexMatch (printf "^(%s|%s)$" $ipv4 $ipv6) .) }}
+{{- fail (printf "operator.settings.%s: %s is no network: write one such as 10.20.0.0/16 or fd00::/8" $name .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

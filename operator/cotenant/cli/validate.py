@@ -1,6 +1,4 @@
-"""`cotenant validate -f FILE
-- |DIR …`: checks if the API server would accept these documents, without asking a cluster.
-"""
+"""`cotenant validate FILE|-|DIR …`: checks if the API server would accept these documents, without asking a cluster."""
 
 import argparse
 import json
@@ -10,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cotenant.cli.documents import texts
-from cotenant.cli.errors import UserError
+from cotenant.cli.errors import EXIT_USAGE, UserError
 
 if TYPE_CHECKING:
     from cotenant.api.conversion.yaml_text import YamlDocument
@@ -54,8 +52,10 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         help="check TrainingJobs and Queues without a cluster",
         epilog="Exit code: 0 when all are valid, 1 when one is refused or there is none.",
     )
+    what = "file, folder, or - for stdin"
+    parser.add_argument("files", nargs="*", metavar="FILE|-|DIR", help=what)
     parser.add_argument(
-        "-f", "--filename", action="append", required=True, metavar="FILE|-|DIR", help="file, folder, or - for stdin"
+        "-f", "--filename", action="append", default=[], metavar="FILE|-|DIR", help=f"{what}, as kubectl takes it"
     )
     parser.add_argument("-R", "--recursive", action="store_true", help="include folders below a folder")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only problems")
@@ -70,7 +70,10 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def run(args: argparse.Namespace) -> int:
-    found = [one for where, text in texts(args.filename, recursive=args.recursive) for one in _verdicts(text, where)]
+    named = [*args.files, *args.filename]
+    if not named:
+        raise UserError("name what to check: `cotenant validate FILE`, a folder, or - for stdin", EXIT_USAGE)
+    found = [one for where, text in texts(named, recursive=args.recursive) for one in _verdicts(text, where)]
     if not found:
         raise UserError("there is no document in what was named")
     shown = [one for one in found if one.problems or not args.quiet]

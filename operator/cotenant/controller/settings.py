@@ -204,6 +204,9 @@ class Settings(BaseModel):
         json.dumps(pod_metadata.ANNOTATIONS),
         "annotations of the pods of jobs, JSON; by default they opt out of meshes and keep node autoscalers away",
     )
+    namespace_labels: pod_metadata.LabelKeys = setting(
+        "", "labels of their namespace that the pods of jobs carry too: keys such as cost-center, comma separated"
+    )
     run_as_user: UserId = setting(
         "65532", "user and group of the pods of jobs; empty leaves both to the platform, or to the image"
     )

@@ -49,6 +49,8 @@ ROWS: list[tuple[Callable[[Any], Any], Any, Any]] = [
     (fraction, "400m", "0.4"),
     (fraction, "2/5", "0.4"),
     (fraction, "1/3", "0.333"),
+    (fraction, 0.4567, "0.456"),
+    (fraction, "0.0009", None),
     (fraction, 1, None),
     (fraction, "150%", None),
     (fraction, 0, None),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from cotenant.api.schema import crds, kinds
 from cotenant.cli.main import main
@@ -32,6 +34,13 @@ def test_check_fails_on_drift_and_names_the_file(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().err == (
         "cotenant: not what the code says: crds/queues.yaml, charts/cotenant/crds/old.yaml. Run `make crds`.\n"
     )
+
+
+@pytest.mark.parametrize("name", sorted(crds.files()))
+def test_a_definition_fits_into_the_annotation_that_kubectl_apply_and_argo_cd_write(name: str) -> None:
+    """All annotations of an object have 262144 bytes. A fifth is left for the fields to come."""
+    document = yaml.safe_load(crds.files()[name])
+    assert len(json.dumps(document, separators=(",", ":"))) < 0.78 * 262_144
 
 
 def every_node(schema: dict[str, Any], path: str = "") -> list[tuple[str, dict[str, Any]]]:

@@ -1,6 +1,7 @@
 """How settings reach the operator, and which values the chart refuses."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -74,6 +75,29 @@ def test_the_operator_accepts_every_variable_of_the_chart(render: Render) -> Non
     assert settings.toleration_list == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
+@pytest.mark.parametrize(
+    ("networks", "refused"),
+    [
+        ("10.0.0.0/16, fd00::/64", ""),
+        ("10.0.0.1,::ffff:10.0.0.0/104", ""),
+        ("10.0.0.0/33", "10.0.0.0/33"),
+        ("10.0.0.0/16,10.0.256.0/24", "10.0.256.0/24"),
+        ("fd00::/129", "fd00::/129"),
+        ("nodes", "nodes"),
+    ],
+)
+@pytest.mark.parametrize("setting", ["dns_cidrs", "egress_cidrs", "operator_cidrs"])
+def test_what_is_no_network_is_refused_before_the_installation(
+    render: Render, setting: str, networks: str, refused: str
+) -> None:
+    values = {"operator": {"settings": {setting: networks}}}
+    if not refused:
+        assert env_of(render(values)["Deployment", "cotenant-operator"])[f"COTENANT_{setting.upper()}"] == networks
+        return
+    with pytest.raises(ValueError, match=re.escape(f"operator.settings.{setting}: {refused} is no network: write one")):
+        render(values)
+
+
 def test_marks_of_pods_reach_chart_and_operator_and_null_takes_one_off(render: Render) -> None:
     marks = {"podLabels": {"sidecar.istio.io/inject": None, "team": "ml"}, "worker": {"annotations": {"a/b": "c"}}}
     rendered = render(marks)
@@ -81,7 +105,11 @@ def test_marks_of_pods_reach_chart_and_operator_and_null_takes_one_off(render: R
     labels, annotations = Settings.read(
         {name: value for name, value in env_of(workload).items() if isinstance(value, str)}
     ).labels_and_annotations
-    of_nodes = {"karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"}
+    of_nodes = {
+        "karpenter.sh/do-not-disrupt",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+    }
     of_meshes = {key: value for key, value in pod_metadata.ANNOTATIONS.items() if key not in of_nodes}
     kept = {key: value for key, value in pod_metadata.LABELS.items() if key != "sidecar.istio.io/inject"}
     assert labels == kept | {"team": "ml"}

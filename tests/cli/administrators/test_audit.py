@@ -13,10 +13,11 @@ from cotenant.cli.administrators import audit
 from cotenant.cli.administrators.audit_findings import (
     AuditFinding,
     excess_guarantees,
+    missing_queues,
     starved_borrowers,
     unused_guarantees,
 )
-from cotenant.cli.administrators.gpu_shares import GpuView
+from cotenant.cli.administrators.gpu_shares import GpuView, gpu_views
 from cotenant.cli.errors import EXIT_FORBIDDEN, UserError
 from cotenant.cli.terminal.connection import Connection
 
@@ -52,7 +53,11 @@ TREE = [
 
 
 def waits(queue: str, since: str, **status: Any) -> dict[str, Any]:
-    return {"status": {"standing": "Waiting", "queue": queue, "asks": "2 GPUs", "submittedAt": since, **status}}
+    metadata = {"name": "w", "namespace": queue}
+    return {
+        "metadata": metadata,
+        "status": {"standing": "Waiting", "queue": queue, "asks": "2 GPUs", "submittedAt": since, **status},
+    }
 
 
 class Cluster:
@@ -115,6 +120,21 @@ def test_it_finds_idle_holders_unused_guarantees_and_who_starves() -> None:
     ]
     assert missing == []
     assert "in 97 % of all looks at it" in findings[0].message
+
+
+def test_a_queue_that_is_not_there_and_that_jobs_use_is_a_finding() -> None:
+    def job(name: str, queue: str, standing: str) -> dict[str, Any]:
+        status = {"queue": queue, "standing": standing}
+        return {"metadata": {"name": name, "namespace": "red"}, "status": status}
+
+    jobs = [job("sleeper", "old", "Admitted"), job("b", "old", "Waiting"), job("c", "vision", "Waiting")]
+    gpus = gpu_views(Cluster().read("gpunodes")["items"])
+    (one,) = missing_queues(jobs, {"vision"}, gpus)
+    assert (one.kind, one.subject, one.gpus, one.patch) == (
+        "MissingQueue", "old", 1.0, "kubectl cotenant ps -A --queue old",
+    )  # fmt: skip
+    assert one.message.startswith("is not there, and 2 of its jobs are: 1 hold 1 GPU, all of which count as borrowed,")
+    assert list(missing_queues(jobs, {"vision", "old"}, ())) == []
 
 
 def test_an_idle_session_is_ended_by_its_own_time_and_not_by_that_of_its_job() -> None:

@@ -64,6 +64,9 @@ def well() -> Seen:
         "roleBindings": {"items": [named("cotenant-operator"), named("cotenant-agent")]},
         "gpuNodes": {"items": [named("n1", status=status)]},
         "queues": {"items": [named("red", spec={"namespaces": ["red"]})]},
+        "queueTree": {"items": [{"metadata": {"name": "red"}, "status": {"holding": 1}}]},
+        "refusedJobs": {"items": []},
+        "refusedPods": {"items": []},
     }  # fmt: skip
 
 
@@ -88,6 +91,37 @@ def first(seen: Seen, name: str) -> dict[str, Any]:
 
 def of_agent(**status: Any) -> Callable[[Seen], object]:
     return lambda seen: first(seen, "gpuNodes")["status"].update(status)
+
+
+def refusal(kind: str, namespace: str, name: str, message: str, at: str = "2026-01-01T11:58:00Z") -> dict[str, Any]:
+    about = {"kind": kind, "name": name, "namespace": namespace}
+    metadata = {"name": f"{name}.1", "namespace": namespace}
+    return {"metadata": metadata, "involvedObject": about, "message": message, "lastTimestamp": at}
+
+
+ROLLED = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "10%"}}}
+
+
+def rolling(wanted: int, updated: int, away: int) -> dict[str, int]:
+    """Status of a DaemonSet in a rolling update."""
+    return {
+        "desiredNumberScheduled": wanted, "currentNumberScheduled": wanted,
+        "updatedNumberScheduled": updated, "numberUnavailable": away,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("status", [rolling(8, 8, 1), rolling(8, 1, 0), rolling(11, 1, 1)])
+def test_an_update_of_agents_that_goes_on_is_not_told(status: dict[str, int]) -> None:
+    seen = well()
+    first(seen, "daemonSets").update(status=status, spec=ROLLED)
+    assert diagnosed(seen) == []
+
+
+def test_a_queue_that_may_not_be_read_is_not_called_missing() -> None:
+    seen = well()
+    seen["queueTree"]["items"].append({"metadata": {"name": "old"}, "status": {"holding": 2}})
+    del seen["queues"]
+    assert diagnosed(seen) == []
 
 
 def for_nodes(**labels: str) -> dict[str, Any]:
@@ -215,6 +249,47 @@ def for_nodes(**labels: str) -> dict[str, Any]:
             ("Warning", "namespace red", "may be privileged"),
         ),
         (
+            lambda seen: seen["queueTree"]["items"].append(
+                {"metadata": {"name": "old"}, "status": {"holding": 2, "waiting": 1}}
+            ),
+            ("Warning", "queue old", "is not there, and 2 jobs of it hold GPUs"),
+        ),
+        (
+            lambda seen: seen["refusedJobs"]["items"].extend(
+                [
+                    refusal("TrainingJob", "red", "train", "no label cost-center"),
+                    refusal("TrainingJob", "red", "late", "too old", "2026-01-01T11:00:00Z"),
+                    refusal("Pod", "red", "other", "not of a job"),
+                ]
+            ),
+            ("Warning", "namespace red", "pods of 1 job were refused: no label cost-center"),
+        ),
+        (
+            lambda seen: (
+                first(seen, "daemonSets")["status"].update(desiredNumberScheduled=2),
+                seen["refusedPods"]["items"].extend(
+                    [
+                        refusal("DaemonSet", "cotenant-system", "cotenant-agent", "denied by policy"),
+                        refusal("DaemonSet", "cotenant-system", "cotenant-agents", "of another"),
+                    ]
+                ),
+            ),
+            ("Error", "DaemonSet cotenant-agent", "has pods on 1 of 2 nodes: denied by policy"),
+        ),
+        (
+            lambda seen: (
+                first(seen, "deployments")["status"].clear(),
+                seen["refusedPods"]["items"].append(
+                    refusal("ReplicaSet", "cotenant-system", "cotenant-operator-6f7c", "exceeded quota")
+                ),
+            ),
+            ("Error", "operator", "nothing is decided: exceeded quota"),
+        ),
+        (
+            lambda seen: first(seen, "daemonSets").update(status=rolling(8, 1, 1), spec=ROLLED),
+            ("Warning", "DaemonSet cotenant-agent", "7 of 8 pods are of an older release, and 1 cannot run"),
+        ),
+        (
             lambda seen: first(seen, "leases")["spec"].update(renewTime="2026-01-01T12:00:30.000000Z"),
             ("Warning", "operator", "30 s ahead"),
         ),
@@ -273,17 +348,17 @@ def test_the_worst_is_printed_first_with_its_fix_below() -> None:
     ("seen", "refused", "last"),
     [
         (well(), [], "Cotenant is installed; nothing is wrong."),
-        (well(), ["leases: no"], "Cotenant is installed; 1 of 15 things were not looked at,"
+        (well(), ["leases: no"], "Cotenant is installed; 1 of 18 things were not looked at,"
                                  " and nothing else is wrong."),
         ({}, [], "Cotenant is not installed here; nothing is wrong."),
-        ({}, ["crds: no"], "You may not see whether Cotenant is installed; 1 of 15 things were not looked at,"
+        ({}, ["crds: no"], "You may not see whether Cotenant is installed; 1 of 18 things were not looked at,"
                            " and nothing else is wrong."),
     ],
 )  # fmt: skip
 def test_what_was_not_looked_at_is_not_called_well_and_not_called_missing(
     seen: Seen, refused: list[str], last: str
 ) -> None:
-    assert len(doctor.PATHS) == 15
+    assert len(doctor.PATHS) == 18
     assert list(doctor.lines([], SeenCluster(seen, refused, NOW)))[-1] == last
 
 

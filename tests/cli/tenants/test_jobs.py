@@ -239,7 +239,8 @@ def test_a_sweep_is_stopped_and_resumed_as_a_whole(
 @pytest.mark.parametrize(
     ("words", "phase", "said"),
     [
-        (["stop", "sweep/red/lr"], "Succeeded", "has finished (Succeeded): more trials by a larger spec.maxTrials"),
+        (["stop", "sweep/red/lr"], "Succeeded", "has finished (Succeeded): nothing of it runs"),
+        (["resume", "sw/lr"], "Failed", "has finished (Failed): a larger spec.maxTrials lets it try more"),
         (["stop", "sw/lr", "--wait"], "Running", "watch the trials with `kubectl cotenant sweep sw/lr -w`"),
     ],
 )

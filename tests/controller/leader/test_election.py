@@ -183,3 +183,21 @@ async def test_a_leadership_that_was_regained_while_a_renewal_waited_was_lost_in
     kube.faults.add(Fault(call="PATCH leases/interrupted", first=answer_late))
     await elector.try_acquire_or_renew()
     assert (changes, elector.is_leader) == ([True, False], True)
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["its own write", "a write of another"])
+async def test_a_renewal_that_is_repeated_after_a_slow_answer_costs_no_leadership(taken: bool) -> None:
+    """The API server carried out the first attempt and answered too late: the second one meets another version."""
+    kube, clock = FakeKube(), Clock()
+    elector = replica(kube, "one", "slow", clock)
+    changes: list[bool] = []
+    running = asyncio.create_task(elector.run(changes.append))
+    while not changes:  # noqa: ASYNC110 - until it leads
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait({running})
+    clock.now += TIMES.poll_s
+    written = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"} | ({"holderIdentity": "two"} if taken else {})}
+    await kube.patch(LEASES, "slow", written, namespace="default")
+    await elector.try_acquire_or_renew()
+    assert (changes, elector.is_leader) == ([True], not taken)

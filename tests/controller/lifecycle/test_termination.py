@@ -195,6 +195,14 @@ def test_a_suspended_job_says_the_reason_that_was_given(status: TrainingJobStatu
     assert reconcile(given("it fills the disk", observed(step.status, spec={"suspend": True})), SETTINGS).status is None
 
 
+@pytest.mark.parametrize(("reason", "clears"), [("it fills the disk", True), ("", False)])
+def test_a_job_that_is_resumed_loses_the_reason_of_its_suspension(reason: str, clears: bool) -> None:
+    o = observed(TrainingJobStatus(phase=Phase.SUSPENDED, reason="Suspended"), spec={"suspend": False})
+    step = reconcile(given(reason, o) if reason else o, SETTINGS)
+    assert step.status is not None
+    assert (step.status.reason, step.clear_suspend_reason) == ("Resumed", clears)
+
+
 LEAVE = Eviction(event=LifecycleEvent.EVICTED, kind="Drained", message="was evicted")
 
 

@@ -131,6 +131,7 @@ def test_an_image_is_pulled_with_the_secrets_of_the_job_and_of_the_platform(
         ("annotations", "sidecar.opentelemetry.io/inject", "false"),
         ("annotations", "karpenter.sh/do-not-disrupt", "true"),
         ("annotations", "cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+        ("annotations", "descheduler.alpha.kubernetes.io/prefer-no-eviction", "true"),
     ],
 )
 def test_no_mesh_and_no_monitoring_agent_joins_a_pod_and_no_autoscaler_takes_its_node(

@@ -123,6 +123,35 @@ def with_ill_gpu(node: Node) -> Node:
     return replace(node, gpus=(replace(node.gpus[0], healthy=False), *node.gpus[1:]))
 
 
+def test_a_gpu_that_its_agent_lists_no_more_is_told_as_such() -> None:
+    node = make_node("n1", gpus=2)
+    missing = replace(node.gpus[0], healthy=False, missing_since=0.0)
+    gone = replace(node, gpus=(missing, *node.gpus[1:]))
+    said = refused([gone], make_job("a", workers=2))
+    assert said.endswith(f"1 GPU is not handed out (the agent of the node lists it no more): {missing.uuid} on n1.")
+    both = refused([gone, with_ill_gpu(make_node("n2", gpus=1))], make_job("a", workers=3))
+    assert "(unhealthy, or in use by a process outside Cotenant, or the agent of the node lists it no more)" in both
+
+
+@pytest.mark.parametrize(
+    ("asked_mib", "has_mib", "said"),
+    [
+        (80 * 1024, 81_559, "needs 80 GiB of a GPU, more than one GPU has: class H100 has 79.6 GiB."),
+        (81_560, 81_559, "needs 81560 MiB of a GPU, more than one GPU has: class H100 has 81559 MiB."),
+        (90_000, 80 * 1024, "needs 90000 MiB of a GPU, more than one GPU has: class H100 has 81920 MiB."),
+    ],
+)
+def test_what_a_gpu_has_is_told_in_the_unit_of_what_is_asked_for(asked_mib: int, has_mib: int, said: str) -> None:
+    node = make_node("n1", memory_mib=has_mib)
+    assert refused([node], make_job("a", gpu=GpuRequest(memory_mib=asked_mib))).endswith(said)
+
+
+def test_what_a_node_has_is_told_in_the_unit_of_what_is_asked_for() -> None:
+    node = replace(make_node("n1"), memory_mib=515_743)
+    said = refused([node], make_job("a", memory_mib=1024 * 1024))
+    assert said.endswith("asks for 1024 GiB of memory, and no node has more than 503.6 GiB of memory.")
+
+
 def test_gpus_that_are_not_handed_out_and_would_help_are_named() -> None:
     node = with_ill_gpu(make_node("n1", gpus=2))
     assert refused([node], make_job("a", workers=2)) == (

@@ -8,11 +8,14 @@ node for an idle one.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator
 
 from cotenant import names
+from cotenant.api.scalars.networks import listed
 
 LABELS: Final = {
     "sidecar.istio.io/inject": "false",
@@ -29,7 +32,9 @@ ANNOTATIONS: Final = {
     "sidecar.opentelemetry.io/inject": "false",
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "descheduler.alpha.kubernetes.io/prefer-no-eviction": "true",
 }
+_KEY: Final = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 
 def read(text: str) -> dict[str, str]:
@@ -40,11 +45,15 @@ def read(text: str) -> dict[str, str]:
         raise ValueError(f"is not JSON: {error}") from error
     if not isinstance(pairs, dict) or not all(isinstance(value, str) for value in pairs.values()):
         raise ValueError('must be a JSON object of texts, such as {"team": "ml"}')
-    for key in pairs:
+    _refuse_own(pairs)
+    return pairs
+
+
+def _refuse_own(keys: Iterable[str]) -> None:
+    for key in keys:
         prefix = key.partition("/")[0]
         if key == names.LABEL_MANAGED_BY or prefix == names.GROUP or prefix.endswith(f".{names.GROUP}"):
             raise ValueError(f"must not have {key}, which is the operator's own")
-    return pairs
 
 
 def _checked(text: str) -> str:
@@ -52,5 +61,18 @@ def _checked(text: str) -> str:
     return text
 
 
+def _checked_keys(text: str) -> str:
+    keys = listed(text)
+    for key in keys:
+        if not re.fullmatch(_KEY, key):
+            raise ValueError(
+                f"has {key!r}, which is no key of a label; write keys such as cost-center,example.com/team"
+            )
+    _refuse_own(keys)
+    return text
+
+
 PodMetadata = Annotated[str, AfterValidator(_checked)]
 """A setting: a JSON object of texts."""
+LabelKeys = Annotated[str, AfterValidator(_checked_keys)]
+"""A setting: keys of labels, separated by commas."""

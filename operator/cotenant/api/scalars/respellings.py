@@ -7,7 +7,7 @@ what was meant.
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from typing import Any, Final
 
 from cotenant.api.scalars import quantities
@@ -35,6 +35,8 @@ _MEMORY: Final = re.compile(rf"({_NUMBER})\s*([kmgt]?)(i?)(b?|bytes?)", re.IGNOR
 _COUNTED: Final = re.compile(rf"\+?({_NUMBER})\s*(?:v?cpus?|cores?|gpus?|gpu-?hours?|hours?|h)?", re.IGNORECASE)
 _SMALL: Final = 4096
 """A bare number of memory up to this is probably in gibibytes, above it in mebibytes."""
+_THOUSANDTH: Final = Decimal("0.001")
+"""The smallest amount."""
 
 
 def duration(value: Any) -> str | None:
@@ -49,7 +51,7 @@ def memory(value: Any) -> str | None:
     if number is not None:
         if number >= quantities.MIB:
             return quantities.show_memory(int(number))
-        return f"{_shown(number)}{'Gi' if number <= _SMALL else 'Mi'}" if number > 0 else None
+        return f"{_shown(number)}{'Gi' if number <= _SMALL else 'Mi'}" if number >= _THOUSANDTH else None
     found = _MEMORY.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None or not found[2]:
         return None
@@ -73,7 +75,7 @@ def decimal(value: Any) -> str | int | None:
     number = _number(value)
     if number is None and isinstance(value, str) and (found := _COUNTED.fullmatch(value.strip())):
         number = Decimal(found[1])
-    if number is None or number <= 0:
+    if number is None or number < _THOUSANDTH:
         return None
     shown = _shown(number)
     return int(shown) if shown.isdigit() else shown
@@ -125,6 +127,6 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _shown(number: Decimal) -> str:
-    """Number with at most three decimals, without zeros at the end."""
-    text = f"{number:.3f}"
+    """Number with at most three decimals, rounded down as the SDK does, without zeros at the end."""
+    text = f"{number.quantize(_THOUSANDTH, ROUND_DOWN):f}"
     return text.rstrip("0").rstrip(".")

@@ -16,7 +16,7 @@ HEAD = """\
 # API reference: `cotenant.dev/v1beta1`
 
 How to write these documents: [tenants](tenants.md). `kubectl explain tj.spec` says the same as this page.
-`cotenant validate -f FILE` checks documents without a cluster; it takes and refuses exactly what the API server does.
+`cotenant validate FILE` checks documents without a cluster; it takes and refuses exactly what the API server does.
 
 Amounts: GPUs, CPUs and GPU-hours are whole numbers or texts with at most three decimals (`2`, `"0.5"`, `500m`), memory
 has a unit (`16Gi`, `512Mi`), times have units (`90s`, `2h30m`). A number with decimals needs quotes.

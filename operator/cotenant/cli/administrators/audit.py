@@ -1,5 +1,5 @@
-"""`cotenant audit`: idle holders, guarantees that are unused or not backed by GPUs, starved borrowers; a patch for
-each.
+"""`cotenant audit`: idle holders, guarantees that are unused or not backed by GPUs, starved borrowers, queues that are
+not there; a command for each.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from cotenant.cli.administrators.audit_findings import (
     AuditFinding,
     excess_guarantees,
     idle_holders,
+    missing_queues,
     starved_borrowers,
     unused_guarantees,
 )
@@ -34,6 +35,7 @@ TITLES: Final = {
     "UnusedGuarantee": "Guaranteed and not used",
     "ExcessGuarantee": "Guaranteed beyond what there is",
     "StarvedBorrower": "Wait for long beyond their guarantee",
+    "MissingQueue": "Queues that are not there, and that jobs use",
 }
 
 
@@ -72,7 +74,7 @@ def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[l
     missing: list[str] = []
     queues = {one["metadata"]["name"]: one for one in connection.read(object_path("queues"))["items"]}
     tree = connection.get("/queuetrees")["items"]
-    waiting = connection.get("/explanations")["items"]
+    jobs = connection.get("/explanations")["items"]
     gpus = list(gpu_views(connection.read(GPU_NODES)["items"]))
     try:
         lately = {one["status"].get("queue", "") for one in connection.get("/runs")["items"]}
@@ -101,7 +103,8 @@ def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[l
         *idle_holders(gpus, use_of, session_queue_of),
         *unused_guarantees(tree, queues, lately),
         *excess_guarantees(tree, queues, gpus),
-        *starved_borrowers(tree, queues, waiting, now, starved_s),
+        *starved_borrowers(tree, queues, jobs, now, starved_s),
+        *missing_queues(jobs, queues, gpus),
     ]
     return found, missing
 

@@ -1,4 +1,5 @@
-"""Findings of an audit: idle holders, guarantees that are unused or not backed by GPUs, starved borrowers.
+"""Findings of an audit: idle holders, guarantees that are unused or not backed by GPUs, starved borrowers, queues that
+are not there.
 
 Pure: documents in, values out. Each finding has a command that can be run as it is. The administrator decides.
 """
@@ -198,6 +199,32 @@ def starved_borrowers(
             f" `kubectl cotenant whatif queue {name} gpus +{more}` first",
             patch=_patch(name, quotas),
             gpus=float(more),
+        )
+
+
+def missing_queues(
+    jobs: Iterable[Document], queues: Collection[str], gpus: Iterable[GpuView]
+) -> Iterator[AuditFinding]:
+    """Queues that are not there although jobs hold GPUs or wait in their name. `jobs`: the explanations of all jobs."""
+    users: dict[str, dict[str, bool]] = {}
+    for one in jobs:
+        key = f"{one['metadata']['namespace']}/{one['metadata']['name']}"
+        if one["status"]["queue"] not in queues:
+            users.setdefault(one["status"]["queue"], {})[key] = one["status"]["standing"] != "Waiting"
+    held: dict[str, float] = {}
+    for share in (share for gpu in gpus for share in gpu.shares):
+        held[share.job] = held.get(share.job, 0) + share.milli / WHOLE
+    for queue, found in sorted(users.items()):
+        holding = sorted(job for job, holds in found.items() if holds)
+        total = sum(held.get(job, 0) for job in holding)
+        borrowed = f"{len(holding)} hold {counted_gpus(total)}, all of which count as borrowed, and " if holding else ""
+        yield AuditFinding(
+            kind="MissingQueue",
+            subject=queue,
+            message=f"is not there, and {len(found)} of its jobs are: {borrowed}{len(found) - len(holding)} wait, and"
+            " none of them starts until somebody makes the Queue again",
+            patch=f"kubectl cotenant ps -A --queue {queue}",
+            gpus=total,
         )
 
 

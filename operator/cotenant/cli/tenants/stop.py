@@ -53,7 +53,7 @@ def _sweep(args: argparse.Namespace, text: str) -> None:
     connection, name = named(args, text, "sweep")
     sweep, shown = connection.read(name.path), f"sweep {name}"
     if phase_of(sweep) in FINISHED:
-        more = "more trials by a larger spec.maxTrials"
+        more = "nothing of it runs" if args.stops else "a larger spec.maxTrials lets it try more"
         raise UserError(f"{shown} has finished ({phase_of(sweep)}): {more}", EXIT_REFUSED)
     if bool(sweep["spec"].get("suspend")) == args.stops:
         print(_nothing_to_do(shown, sweep, stops=args.stops))

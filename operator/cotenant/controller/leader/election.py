@@ -90,8 +90,9 @@ class LeaderElector:
         """Renew with one write while this replica holds it; else read the Lease, and write if it is free or expired."""
         asked_at = self.clock()
         if self._held is not None:
-            self._record(await self._write(self._held), asked_at)
-            if self.is_leader:
+            renewed = await self._write(self._held)
+            self._record(renewed, asked_at)
+            if renewed.done and self.is_leader:
                 return
         asked_at = self.clock()
         reply = await self.kube.get(LEASES, self.name, self.namespace)
@@ -154,8 +155,9 @@ class LeaderElector:
     def _record(self, written: Reply, asked_at: float) -> None:
         """Lead from `asked_at`, the time before the request: the server may have written any time after that."""
         self._notify()  # it may have stopped leading while it waited for the answer: that is a change, and this another
-        self._leads_until = asked_at + self.times.renew_deadline_s if written.done else 0.0
         self._held = written.document if written.done else None
+        if written.outcome is not Outcome.CONFLICT:  # often a first attempt of its own: its time goes on
+            self._leads_until = asked_at + self.times.renew_deadline_s if written.done else 0.0
         if written.outcome is Outcome.REFUSED:
             log.error("lease %s/%s cannot be written: %s", self.namespace, self.name, written.message)
 

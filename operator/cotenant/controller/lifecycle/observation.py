@@ -233,6 +233,8 @@ class ReconcileResult:
     create_evaluator: bool = False
     """True if the evaluator's pod has to be made."""
     delete_job: bool = False
+    clear_suspend_reason: bool = False
+    """True if the annotation with the reason of a suspension that is over has to go."""
     requeue_at: float | None = None
     """Unix time of the next look at the job, even if nothing is observed before."""
 

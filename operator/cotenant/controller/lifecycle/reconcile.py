@@ -144,6 +144,7 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
     """Update the phase of a job that holds nothing from its spec, and end pods of it that still run."""
     status, now = o.status.model_copy(update={"observed_generation": o.record.generation}), o.now
     event: EventToRecord | None = None
+    clear = False
     if (stopped := stop_request.requested(o)) is not None:
         return stop_request.without_placement(o, stopped)
     problem = plain_sentence(o.problem or "")
@@ -170,13 +171,14 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
         changed = status_transitions.moved(
             status, LifecycleEvent.RESUMED, reason="Resumed", message="the job waits again", now=now
         )
+        clear = names.ANNOTATION_SUSPEND_REASON in (o.record.job.metadata.annotations if o.record.job else ())
     elif (suggested := share_suggestion.of_another(o)) is not None:
         return suggested
     elif o.record.profile_unwritten:
         changed = status
     else:
         return ReconcileResult(delete_pods=o.stoppable)
-    return ReconcileResult(status=changed, delete_pods=o.stoppable, event=event)
+    return ReconcileResult(status=changed, delete_pods=o.stoppable, event=event, clear_suspend_reason=clear)
 
 
 def _suspended_waiting(

@@ -104,6 +104,8 @@ class Attempt:
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
     counted: frozenset[str] = frozenset()
     """Amounts that quotas of the namespace count, such as `limits.cpu`: see `quota_amounts`."""
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the namespace that its pods carry too."""
     servers: int = 0
     """Pods of parameter servers: their node ranks come after those of the nodes."""
 

@@ -45,6 +45,7 @@ def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
     labels, metadata["annotations"] = settings.labels_and_annotations
     metadata["labels"] = (
         labels
+        | dict(attempt.namespace_labels)
         | metadata["labels"]
         | {
             names.LABEL_ATTEMPT: str(attempt.number),

@@ -6,6 +6,7 @@ The only place that knows both the API's models and the builders' values.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from cotenant import contract, names
@@ -18,6 +19,7 @@ from cotenant.api.resources.job_spec.runtime import Resources, Runtime
 from cotenant.api.resources.job_spec.volumes import ClaimSource, Code, Volume
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob
+from cotenant.api.scalars.networks import listed
 from cotenant.api.scalars.quantities import mib_up
 from cotenant.controller.manifests.attempt import (
     Attempt,
@@ -40,7 +42,10 @@ def attempt_of(
     placement: Placement,
     gpus: Mapping[str, GpuFacts],
     settings: Settings,
+    *,
+    of_namespace: Mapping[str, str] = MappingProxyType({}),
 ) -> Attempt:
+    """The attempt of this placement. `of_namespace`: the labels of the job's namespace."""
     spec = job.spec
     return Attempt(
         namespace=job.metadata.namespace or "default",
@@ -54,6 +59,7 @@ def attempt_of(
         chief=_amounts(spec.chief_resources) if spec.chief else None,
         grace_s=min(spec.grace_period, settings.max_grace_period_s),
         gpus=gpus,
+        namespace_labels={key: of_namespace[key] for key in listed(settings.namespace_labels) if key in of_namespace},
         servers=(status.placement.servers or 0) if status.placement else 0,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Final
@@ -33,6 +33,8 @@ from cotenant.core.quota.tree import QueueTree
 
 SHOWN_MAX: Final = 3
 """GPUs that are named in a sentence."""
+_UNHEALTHY: Final = "unhealthy, or in use by a process outside Cotenant"
+_NOT_LISTED: Final = "the agent of the node lists it no more"
 
 
 def no_such_gpus(job: Job, inventory: Inventory) -> Refusal | None:
@@ -85,7 +87,7 @@ def _too_large(job: Job, inventory: Inventory) -> Refusal | None:
         reason=Reason.EXCEEDS_CLUSTER,
         message=(
             f"One worker needs {describe_worker(job.gpu)}, more than one GPU has: "
-            f"class {largest.gpu_class} has {format_mib(largest.memory_mib)}."
+            f"class {largest.gpu_class} has {_mib_beside(largest.memory_mib, shape.memory_mib)}."
         ),
         evidence=(("metric", Measure.MEMORY.value), ("limit", largest.memory_mib), ("asked", shape.memory_mib)),
     )
@@ -184,7 +186,7 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
 
     An agent also withholds a GPU that a stranger's process uses; the snapshot does not say which of both it is.
     """
-    ill = [f"{gpu.uuid} on {node.name}" for node in everything.nodes for gpu in node.gpus if not gpu.healthy]
+    ill = [(gpu, node.name) for node in everything.nodes for gpu in node.gpus if not gpu.healthy]
     if not ill:
         return ""
     well = everything.patched(
@@ -196,9 +198,11 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
     fits = _largest_gang(FitCache(Ledger(well), BestFit(), is_empty=True), replace(request, options=options))
     if fits < request.workers:
         return ""
-    shown = ", ".join(ill[:SHOWN_MAX]) + (" …" if len(ill) > SHOWN_MAX else "")
+    shown = ", ".join(f"{gpu.uuid} on {name}" for gpu, name in ill[:SHOWN_MAX])
+    shown += " …" if len(ill) > SHOWN_MAX else ""
     verb = "is" if len(ill) == 1 else "are"
-    why = "unhealthy, or in use by a process outside Cotenant"
+    reasons = {_NOT_LISTED if gpu.missing_since is not None else _UNHEALTHY for gpu, _ in ill}
+    why = ", or ".join(sorted(reasons, reverse=True))
     return f"; it would fit, but {counted(len(ill), 'GPU')} {verb} not handed out ({why}): {shown}"
 
 
@@ -259,20 +263,32 @@ def _bottleneck(inventory: Inventory, job: Job) -> str:
         return ": the nodes take no more pods, because pods of others fill them"
     cpu, memory = max(node.cpu_milli for node in nodes), max(node.memory_mib for node in nodes)
     scratch, added, of_chief = max(node.scratch_mib for node in nodes), job.added_memory_mib, job.chief_amounts
-    needs: tuple[tuple[str, int, int, int, Callable[[int], str]], ...] = (
-        ("a worker", job.gpu.count, 0, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
-        ("a worker", job.cpu_milli, 0, cpu, format_cpu),
-        ("a worker", job.memory_mib - added, added, memory, format_host_memory),
-        ("the chief", of_chief[0], 0, cpu, format_cpu),
-        ("the chief", of_chief[1] - added, added, memory, format_host_memory),
-        ("a worker", job.scratch_mib, 0, scratch, format_scratch),
-        ("the chief", of_chief[2], 0, scratch, format_scratch),
+    needs = (
+        ("a worker", "GPU", job.gpu.count, 0, max(len(node.gpus) for node in nodes)),
+        ("a worker", "CPU", job.cpu_milli, 0, cpu),
+        ("a worker", "memory", job.memory_mib - added, added, memory),
+        ("the chief", "CPU", of_chief[0], 0, cpu),
+        ("the chief", "memory", of_chief[1] - added, added, memory),
+        ("a worker", "scratch space", job.scratch_mib, 0, scratch),
+        ("the chief", "scratch space", of_chief[2], 0, scratch),
     )
-    for who, asked, more, largest, amount in needs:
+    for who, what, asked, more, largest in needs:
         if asked + more > largest:
-            beside = added_memory(job) if more else ""
-            return (
-                f": {who} is on one node and asks for {amount(asked)}{beside}, and no node has more than"
-                f" {amount(largest)}"
-            )
+            beside, most = added_memory(job) if more else "", _amount(what, largest, asked)
+            own = _amount(what, asked, asked)
+            return f": {who} is on one node and asks for {own}{beside}, and no node has more than {most}"
     return ""
+
+
+def _amount(what: str, amount: int, asked: int) -> str:
+    """An amount, memory in the unit of what is asked for."""
+    if what == "GPU":
+        return counted(amount, "GPU")
+    return format_cpu(amount) if what == "CPU" else f"{_mib_beside(amount, asked)} of {what}"
+
+
+def _mib_beside(mib: int, asked_mib: int) -> str:
+    """Memory in the unit of what is asked for: `79.6 GiB`, rounded down, beside 80 GiB, and `81559 MiB` beside
+    81560 MiB.
+    """
+    return f"{mib * 10 // 1024 / 10:g} GiB" if asked_mib % 1024 == 0 and mib >= 1024 else f"{mib} MiB"

@@ -55,6 +55,24 @@ def test_how_a_pod_ended(status: dict[str, Any], expected: Exit | None) -> None:
     assert exited(0).code == 0
 
 
+REFUSED = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no healthy devices present"}
+
+
+@pytest.mark.parametrize(
+    ("ended", "uid", "code"),
+    [(terminated(0), "pod-1", 0), (terminated(3), "pod-1", -1), (terminated(0), "another", -1)],
+    ids=["it had succeeded", "it had failed", "it is another pod of that name"],
+)
+def test_a_pod_that_has_succeeded_stays_so_when_its_kubelet_starts_again(
+    ended: dict[str, Any], uid: str, code: int
+) -> None:
+    before, after = pod_document(status=ended), pod_document(status=REFUSED)
+    before["metadata"]["uid"], after["metadata"]["uid"] = "pod-1", uid
+    found = read_pod(after, read_pod(before)).exit
+    assert found is not None
+    assert found.code == code
+
+
 CRASHED = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T00:00:30Z"}}
 BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
 

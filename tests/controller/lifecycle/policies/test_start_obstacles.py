@@ -11,6 +11,7 @@ from cotenant.controller.informers.pods.pod_record import PodRecord, read_pod
 from cotenant.controller.lifecycle.policies import start_obstacles
 from cotenant.controller.lifecycle.policies.start_obstacles import (
     EXEMPT,
+    KUEUE,
     PREPARING,
     REPORT_AFTER_S,
     UNBOUND,
@@ -102,11 +103,14 @@ def test_a_pod_that_no_kube_scheduler_has_looked_at_is_reported_after_half_a_min
     assert start_obstacles.deadline(given, Settings()) == (None if late else T0 + REPORT_AFTER_S)
 
 
-def test_a_gate_that_a_webhook_set_is_told_with_the_way_out() -> None:
-    found = first(pod(0, node="", waiting="SchedulingGated: scheduling gates kueue.x-k8s.io/admission"))
+@pytest.mark.parametrize(
+    ("gate", "way_out"), [("example.com/wait", EXEMPT), ("kueue.x-k8s.io/admission", KUEUE)], ids=["any", "Kueue's"]
+)
+def test_a_gate_that_a_webhook_set_is_told_with_the_way_out(gate: str, way_out: str) -> None:
+    found = first(pod(0, node="", waiting=f"SchedulingGated: scheduling gates {gate}"))
     assert found is not None
     assert found.reason == "SchedulingGated"
-    assert found.message.endswith(f"kueue.x-k8s.io/admission. The operator sets no gate. {EXEMPT}")
+    assert found.message.endswith(f"{gate}. The operator sets no gate. {way_out}")
 
 
 @pytest.mark.parametrize("answers", [False, True])

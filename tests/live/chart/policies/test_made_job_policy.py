@@ -250,6 +250,14 @@ def test_the_operator_holds_a_job_back_and_ends_it_also_one_whose_gpus_a_profile
     assert people.change("TrainingJob", name, stop, OPERATOR) == ""
 
 
+def test_the_operator_takes_off_the_reason_of_a_suspension_and_writes_none(people: People) -> None:
+    reason: Document = {"metadata": {"annotations": {names.ANNOTATION_SUSPEND_REASON: "why"}}}
+    assert WRITES in people.change("TrainingJob", "own", reason, OPERATOR)
+    assert people.change("TrainingJob", "own", reason, EDITOR) == ""
+    reason["metadata"]["annotations"][names.ANNOTATION_SUSPEND_REASON] = None
+    assert people.change("TrainingJob", "own", reason, OPERATOR) == ""
+
+
 CHANGED = "changes neither owners, labels nor finalizers"
 METADATA: dict[str, tuple[Document, str]] = {
     "its user": ({"annotations": {names.ANNOTATION_USER: "mallory"}}, WRITES),

@@ -185,7 +185,7 @@ POD_ATTACKS: dict[str, tuple[Change, str]] = {
     "a Secret as variables": (with_container(envFrom=[{"secretRef": {"name": "s"}}]), SHAPE),
     "no contract": (without_contract, SHAPE),
     "a name of another's": (with_metadata(name="coredns"), "is called after its TrainingJob"),
-    "a finalizer": (with_metadata(finalizers=["example.com/stay"]), "is called after its TrainingJob"),
+    "a finalizer": (with_metadata(finalizers=["example.com/stay"]), "a webhook added example.com/stay: exempt pods"),
     "a system's priority": (with_spec(priorityClassName="system-node-critical"), "no priority class of the system's"),
     "every taint": (with_spec(tolerations=[{"operator": "Exists"}]), TAINTS),
     "the control plane": (

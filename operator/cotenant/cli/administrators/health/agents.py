@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -56,6 +57,24 @@ def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
         )  # fmt: skip
     for name, status in sorted(known.items()):
         yield from _agent(name, status, cluster.now)
+
+
+def rollout(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """Finds a rolling update of agents that pods on broken nodes hold up: Kubernetes counts them as being updated."""
+    for one in cluster.items("daemonSets"):
+        status, strategy = one.get("status") or {}, (one.get("spec") or {}).get("updateStrategy") or {}
+        wanted, away = status.get("desiredNumberScheduled", 0), status.get("numberUnavailable", 0)
+        old = wanted - status.get("updatedNumberScheduled", wanted)
+        most = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
+        allowed = most if isinstance(most, int) else math.ceil(wanted * int(most.removesuffix("%")) / 100)
+        if old > 0 and away >= max(allowed, 1):
+            yield Diagnosis(
+                Severity.WARNING, f"DaemonSet {one['metadata']['name']}",
+                f"{old} of {wanted} pods are of an older release, and {away} cannot run, which is as many as an update"
+                f" lets be away (maxUnavailable: {most}): if that stays so, no other is updated",
+                "mend these nodes or take them out of the cluster; or helm upgrade … --set"
+                f" agent.updateStrategy.rollingUpdate.maxUnavailable={away + 1}",
+            )  # fmt: skip
 
 
 def _agent(name: str, status: Mapping[str, Any], now: datetime) -> Iterator[Diagnosis]:

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cotenant import names
-from cotenant.cli.administrators.health.agents import CLOCK_S, agents, gpu_nodes
+from cotenant.cli.administrators.health.agents import CLOCK_S, agents, gpu_nodes, rollout
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, component_of, is_ours
+from cotenant.cli.administrators.health.refusals import refused_jobs, said_of
+from cotenant.cli.terminal.output import counted
 
 OLDEST: Final = (1, 32)
 OLDEST_WITH_QUESTIONS: Final = (1, 33)
@@ -76,7 +78,8 @@ def operators(cluster: SeenCluster) -> Iterator[Diagnosis]:
         where = f"-n {one['metadata']['namespace']}"
         if not ready:
             look = f"kubectl logs {where} deployment/{one['metadata']['name']}; kubectl describe pods {where}"
-            yield Diagnosis(Severity.ERROR, "operator", "no replica is ready: nothing is decided", look)
+            why = said_of(cluster, "ReplicaSet", one["metadata"]["namespace"], one["metadata"]["name"])
+            yield Diagnosis(Severity.ERROR, "operator", f"no replica is ready and nothing is decided{why}", look)
         elif ready < wanted:
             yield Diagnosis(
                 Severity.WARNING, "operator", f"{ready} of {wanted} replicas are ready", f"kubectl get pods {where}"
@@ -182,6 +185,19 @@ def tenants(cluster: SeenCluster) -> Iterator[Diagnosis]:
                 )  # fmt: skip
 
 
+def missing_queues(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """Queues that are not there although jobs hold GPUs in their name: the operator keeps them in its tree."""
+    there = {one["metadata"]["name"] for one in cluster.items("queues")}
+    for one in cluster.items("queueTree") if "queues" in cluster.seen else ():
+        name, holding = one["metadata"]["name"], one["status"].get("holding", 0)
+        if name not in there and holding:
+            yield Diagnosis(
+                Severity.WARNING, f"queue {name}",
+                f"is not there, and {counted(holding, 'job')} of it hold GPUs, all of which count as borrowed",
+                f"make the Queue again, or let them end: kubectl cotenant ps -A --queue {name}",
+            )  # fmt: skip
+
+
 def clocks(cluster: SeenCluster) -> Iterator[Diagnosis]:
     """Compares clocks. The leader renews its Lease every few seconds, so a renewal in the future shows a wrong
     clock.
@@ -214,11 +230,13 @@ def pod_security(cluster: SeenCluster) -> Iterator[Diagnosis]:
         wanted, there = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)
         if there < wanted and namespace not in refusing:
             yield Diagnosis(
-                Severity.ERROR, f"DaemonSet {name}", f"has pods on {there} of {wanted} nodes",
+                Severity.ERROR, f"DaemonSet {name}",
+                f"has pods on {there} of {wanted} nodes{said_of(cluster, 'DaemonSet', namespace, name)}",
                 f"kubectl describe daemonset -n {namespace} {name}",
             )  # fmt: skip
 
 
 CHECKS: Final[tuple[Callable[[SeenCluster], Iterator[Diagnosis]], ...]] = (
-    versions, crds, operators, roles, questions, runtime_class, agents, pod_security, policies, tenants, clocks,
+    versions, crds, operators, roles, questions, runtime_class, agents, rollout, pod_security, policies, tenants,
+    missing_queues, refused_jobs, clocks,
 )  # fmt: skip

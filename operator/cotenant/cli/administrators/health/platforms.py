@@ -125,6 +125,16 @@ PLATFORMS: Final = (
         installed("gatekeeper.sh", "kyverno.io"),
         "if a policy wants it: limits.cpu in the resources of operator, agent, agent.mps and dashboard",
     ),
+    Platform(
+        "policies that demand labels of pods: Kyverno, Gatekeeper",
+        installed("gatekeeper.sh", "kyverno.io"),
+        "if a policy demands them: podLabels, and operator.settings.namespace_labels for those of each tenant",
+    ),
+    Platform(
+        "Kueue", installed("kueue.x-k8s.io"),
+        "if it manages pods, or jobs without a queue name: leave tenants' namespaces out of its"
+        " managedJobsNamespaceSelector",
+    ),
 )  # fmt: skip
 NOT_SEEN: Final = frozenset(
     [
@@ -134,6 +144,7 @@ NOT_SEEN: Final = frozenset(
         "a DNS domain other than `cluster.local`",
         "node selectors of namespaces: OpenShift's projects, PodNodeSelector",
         "nodes of Windows beside those of Linux",
+        "the descheduler",
         "a parent chart with this one as a dependency",
         "images by digest alone (Kyverno, Binary Authorization)",
         "namespaces that deny all traffic; quotas that count limits; an APIService that is cut off",

@@ -31,6 +31,7 @@ from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Stage
 from cotenant.controller.leader.leadership import Leadership
+from cotenant.controller.lifecycle import observed_generation
 from cotenant.controller.lifecycle.observation import ReconcileResult
 from cotenant.controller.lifecycle.reconcile import reconcile, reconcile_orphans
 from cotenant.controller.settings import Settings
@@ -192,9 +193,9 @@ class SchedulingLoop:
             self._writes.start(job, self.executor.report_quarantine(record, restraint.to_report))
             return
         # 4. What is to be done by what was observed.
-        result = (
-            ReconcileResult() if restraint.left_alone else reconcile(self.observer.observe(record, now), self.settings)
-        )
+        result = ReconcileResult()
+        if not restraint.left_alone:
+            result = observed_generation.told(record, reconcile(self.observer.observe(record, now), self.settings))
         if result.acts:
             self._writes.start(job, self.executor.apply(record, result))
             return

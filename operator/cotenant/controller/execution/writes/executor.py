@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from cotenant import names
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import (
     SECRETS,
@@ -77,8 +78,10 @@ class Executor:
         """Write the status, then record the Events, then delete or make pods."""
         if result.status is not None:
             try:
-                if await self.write(record, result.status) is None:
+                if (written := await self.write(record, result.status)) is None:
                     return retry_at(self.clock())
+                if result.clear_suspend_reason:
+                    await self._clear_suspend_reason(written)
             except RefusedError:
                 await self.pod_deleter.carry_out(result)  # what has to end, ends without it
                 raise
@@ -168,6 +171,19 @@ class Executor:
         elif fresh.outcome is Outcome.MISSING:
             self.cache.remove(TRAINING_JOBS, record.namespace, record.name, record.uid)
         return None
+
+    async def _clear_suspend_reason(self, record: JobRecord) -> None:
+        """Remove the reason of a suspension that is over, unless somebody has written the job since: somebody who
+        suspends it again without a reason must not be given the old one.
+        """
+        metadata = {
+            "resourceVersion": str(record.version),
+            "uid": record.uid,
+            "annotations": {names.ANNOTATION_SUSPEND_REASON: None},
+        }
+        reply = await self.kube.patch(TRAINING_JOBS, record.name, {"metadata": metadata}, namespace=record.namespace)
+        if reply.done:
+            self.cache.put(TRAINING_JOBS, reply.document)
 
     async def _delete_pods(
         self, job: JobId, result: ReconcileResult, deletions: Awaitable[str]

@@ -154,7 +154,7 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         deletion=_deletion(metadata),
         grace_s=spec.get("terminationGracePeriodSeconds", 30),
         disruption=disruption_of(document),
-        exit=_exit(status, container, ours=worker is not None and not starts_again),
+        exit=_final(known if same else None, _exit(status, container, ours=worker is not None and not starts_again)),
         earlier_exit=_earlier_exit(container) if starts_again else None,
         restarts=int(container.get("restartCount") or 0) if starts_again else 0,
         waiting=_waiting(spec, status, container),
@@ -198,6 +198,14 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any], *, ours: bool
             eviction=eviction,
         )
     return _container_exit(ended, status, eviction)
+
+
+def _final(known: PodRecord | None, now: Exit | None) -> Exit | None:
+    """A pod that has succeeded stays so. A kubelet that starts again, and finds a device not yet registered, may report
+    it as refused and without its container (`UnexpectedAdmissionError`).
+    """
+    before = known.exit if known is not None else None
+    return before if before is not None and before.code == 0 and now is not None and now.code == -1 else now
 
 
 def _container_exit(ended: Mapping[str, Any], status: Mapping[str, Any], eviction: str = "") -> Exit:

@@ -26,6 +26,13 @@ from cotenant.core.model.lifecycle import Phase
 PULLING = "PullingImage"
 CHANGED = "PodChanged"
 EXEMPT = f"Exempt pods labelled {names.LABEL_MANAGED_BY}={names.MANAGED_BY} from the webhook or policy that did it"
+OF_KUEUE = "kueue.x-k8s.io/"
+"""Prefix of Kueue's scheduling gates."""
+KUEUE = (
+    "Kueue manages the pods of this namespace. In its configuration, leave the namespace out of"
+    " managedJobsNamespaceSelector, or take pods labelled"
+    f" {names.LABEL_MANAGED_BY}={names.MANAGED_BY} out by the objectSelector of its webhooks"
+)
 GATED = "SchedulingGated"
 """Reason of a pod that the kube-scheduler does not look at before somebody takes its scheduling gates off."""
 UNBOUND = "NotScheduled"
@@ -73,7 +80,7 @@ def of_waiting(pod: PodRecord) -> StartObstacle:
     if pod.added_containers:
         message += f". {describe_added(pod)}"
     if reason == GATED:
-        message += f". The operator sets no gate. {EXEMPT}"
+        message += f". The operator sets no gate. {KUEUE if OF_KUEUE in pod.waiting else EXEMPT}"
     return StartObstacle(CANONICAL_REASON.get(reason, reason), message)
 
 

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
+from cotenant import names
 from cotenant.controller.client.kube import (
     EVENTS,
     TRAINING_JOBS,
@@ -237,3 +238,20 @@ async def test_an_event_without_a_write_of_the_status_is_recorded() -> None:
     result = ReconcileResult(event=told, requeue_at=9.0)
     assert await replica.operator.loop.executor.apply(record, result) == ExecutionResult(9.0)
     assert (writes(replica.kube), await events(replica)) == ([], ["left alone"])
+
+
+@pytest.mark.parametrize("held_again", [False, True])
+async def test_the_reason_of_a_suspension_goes_with_it_unless_somebody_has_written_since(held_again: bool) -> None:
+    replica = Replica()
+    submit(replica.kube, annotations={names.ANNOTATION_SUSPEND_REASON: "it fills the disk", "mine": "stays"})
+    replica.observe()
+    record = record_of(replica)
+    if held_again:
+        conflict = Reply(Outcome.CONFLICT, message="the object has been modified", code=409)
+        replica.kube.faults.add(Fault(call="PATCH trainingjobs/train", answer=conflict))
+    resumed = status_transitions.explained(record.status, reason="Resumed", message="it waits", now=time.time())
+    await replica.operator.loop.executor.apply(record, ReconcileResult(status=resumed, clear_suspend_reason=True))
+    stored = replica.kube.stored(TRAINING_JOBS, "train", "red")
+    assert stored is not None
+    kept = {"mine": "stays"} | ({names.ANNOTATION_SUSPEND_REASON: "it fills the disk"} if held_again else {})
+    assert stored["metadata"]["annotations"] == kept

@@ -14,6 +14,7 @@ from cotenant import names
 from cotenant.api.resources.job_spec.evaluators import Evaluator
 from cotenant.api.resources.job_spec.runtime import Strategy
 from cotenant.controller.client.kube import (
+    NAMESPACES,
     NETWORK_POLICIES,
     PODS,
     SECRETS,
@@ -29,7 +30,7 @@ from cotenant.controller.execution.writes.pods.pod_creator import Creation
 from cotenant.controller.informers.job_memory import ObjectCreation
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.manifests.from_job import attempt_of
-from cotenant.controller.settings import Settings
+from cotenant.controller.settings import Settings, SettingsError
 from cotenant.core.model.plan import Admit
 from tests.controller.execution.replica import SECRET, Replica, granted, start_pods, submit, writes
 from tests.support.api_faults import Fault
@@ -123,6 +124,28 @@ async def test_of_parameter_servers_only_those_that_are_not_there_are_made() -> 
         "POST pods/train-1-s0",
         *["POST pods/train-1-s1"] * 2,
     ]
+
+
+async def test_pods_carry_the_labels_of_their_namespace_that_the_administrator_names() -> None:
+    replica, record = await committed()
+    labels = {"cost-center": "c-7", "team": "red", "kubernetes.io/metadata.name": "red"}
+    replica.kube.put(NAMESPACES, {"metadata": {"name": "red", "labels": labels}})
+    replica.observe()
+    creator = replica.operator.loop.executor.pod_creator
+    creator.settings = Settings(namespace_labels="cost-center, owner")
+    await create(replica, record)
+    pods = (await replica.kube.list(PODS)).items
+    assert [pod["metadata"]["labels"].get("cost-center") for pod in pods] == ["c-7", "c-7"]
+    assert [pod["metadata"]["labels"].keys() & {"team", "owner"} for pod in pods] == [set(), set()]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [("cost center", "'cost center', which is no key of a label"), ("cotenant.dev/job", "the operator's own")],
+)
+def test_keys_of_labels_that_pods_cannot_take_over_are_refused(keys: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        Settings.read({"COTENANT_NAMESPACE_LABELS": keys})
 
 
 def with_evaluator(record: JobRecord) -> JobRecord:

@@ -114,7 +114,8 @@ class PodCreator:
         self.cache.mark_changed([record.id])
 
     def _attempt(self, record: JobRecord, job: TrainingJob, placement: Placement, creation: ObjectCreation) -> Attempt:
-        attempt = attempt_of(job, record.status, placement, self.nodes.gpus, self.settings)
+        labels, gpus = self.cache.namespaces.get(record.namespace, {}), self.nodes.gpus
+        attempt = attempt_of(job, record.status, placement, gpus, self.settings, of_namespace=labels)
         return replace(attempt, counted=creation.counted)
 
     def _missing_pods(self, attempt: Attempt, there: Container[str]) -> tuple[Manifests, Manifests]:

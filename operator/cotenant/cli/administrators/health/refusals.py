@@ -1,0 +1,61 @@
+"""Pods that the API server refused: those of jobs, and those of operator and agents. Read from Events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
+from cotenant.cli.terminal.output import counted
+
+RECENT_S: Final = 1800.0
+"""Older refusals are not told: what was refused may be there by now."""
+WORDS_MAX: Final = 300
+
+
+def refused_jobs(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """Namespaces in which pods of jobs were refused lately, each with the newest words of the API server."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for event in cluster.items("refusedJobs"):
+        if event["involvedObject"].get("kind") == "TrainingJob" and _is_recent(event, cluster.now):
+            found.setdefault(event["metadata"]["namespace"], []).append(event)
+    for namespace, events in sorted(found.items()):
+        jobs = {event["involvedObject"].get("name") for event in events}
+        yield Diagnosis(
+            Severity.WARNING, f"namespace {namespace}",
+            f"pods of {counted(len(jobs), 'job')} were refused: {_words(max(events, key=_time))}",
+            f"exempt pods labelled {names.LABEL_MANAGED_BY}={names.MANAGED_BY} from what refused them, or see"
+            " docs/troubleshooting.md#an-attempt-that-never-ran",
+        )  # fmt: skip
+
+
+def said_of(cluster: SeenCluster, kind: str, namespace: str, name: str) -> str:
+    """Why the newest pod of this object was refused, to be put behind a sentence; empty if none was refused lately.
+
+    A Deployment's pods are made by ReplicaSets, whose names begin with its own.
+    """
+    about = [
+        event
+        for event in cluster.items("refusedPods")
+        if event["involvedObject"].get("kind") == kind
+        and event["metadata"]["namespace"] == namespace
+        and f"{event['involvedObject'].get('name', '')}-".startswith(f"{name}-")
+        and _is_recent(event, cluster.now)
+    ]
+    return f": {_words(max(about, key=_time))}" if about else ""
+
+
+def _time(event: Mapping[str, Any]) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def _is_recent(event: Mapping[str, Any], now: datetime) -> bool:
+    at = _time(event)
+    return bool(at) and (now - datetime.fromisoformat(at)).total_seconds() <= RECENT_S
+
+
+def _words(event: Mapping[str, Any]) -> str:
+    said = " ".join(str(event.get("message", "")).split())
+    return said if len(said) <= WORDS_MAX else f"{said[:WORDS_MAX]} …"
