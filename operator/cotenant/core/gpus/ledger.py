@@ -132,6 +132,7 @@ class Ledger:
         return twin
 
     def allocate(self, allocation: NodeAllocation, sign: int = 1) -> None:
+        """`sign`: -1 releases it. Raises `ValueError` if a GPU or the node would then have more free than it has."""
         (height, width), row, cells = self.inventory.kind.shape, allocation.row, self._cells
         tenant, size = allocation.tenant, height * width
         grants = zip(allocation.columns, allocation.memory_mib, allocation.compute_milli, strict=True)
@@ -153,10 +154,13 @@ class Ledger:
         cells[3 * height + row] -= sign * allocation.pods
         cells[4 * height + row] -= sign * allocation.scratch_mib
         self.changed_rows.append(row)
+        if sign < 0:
+            self._check_released(allocation)
 
     def release(self, allocation: NodeAllocation) -> None:
-        """Raises `ValueError` if a GPU or the node would then have more free than it has."""
         self.allocate(allocation, -1)
+
+    def _check_released(self, allocation: NodeAllocation) -> None:
         (height, width), row, cells = self.inventory.kind.shape, allocation.row, self._cells
         size = height * width
         for column in allocation.columns:
@@ -188,8 +192,11 @@ class Ledger:
 
     def written_since(self, seen: int) -> IntArray:
         """Rows that were written after the first `seen` changes, each once, in ascending order."""
+        changes = np.array(self.changed_rows[seen:], dtype=np.int64)
+        if len(changes) == 1:
+            return changes  # most often, and far cheaper
         written = np.zeros(len(self.inventory.nodes), dtype=np.bool_)
-        written[np.frombuffer(self.changed_rows, dtype=np.int64)[seen:]] = True
+        written[changes] = True
         return written.nonzero()[0]
 
     def state(self, row: int) -> bytes:
