@@ -129,7 +129,7 @@ class PackingScorer:
         preference = np.full(fit.shape, float(_NEVER))
         preference[row, column] = -loss[:, 0]
         inside = _first(preference, shape.count)[row, column]
-        loss = loss[inside].reshape(len(rows), shape.count, -1).sum(axis=1)
+        loss = loss[inside].reshape(len(rows), shape.count, self._tables.features).sum(axis=1)
         return Scores(node=self._gains(values, rows, loss, every, shape), gpu=preference.astype(np.int64))
 
     def _gains(self, values: NodeValues, rows: IntArray, loss: FloatArray, row: IntArray, shape: Shape) -> IntArray:
