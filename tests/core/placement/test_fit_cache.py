@@ -91,7 +91,7 @@ def lay(draw: Callable[..., Any], ledger: Ledger, held: list[NodeAllocation]) ->
     if held and draw(st.integers(0, 2)) == 0:
         ledger.release(held.pop(draw(st.integers(0, len(held) - 1))))
         return
-    row = draw(st.integers(0, len(ledger.packed) - 1))
+    row = draw(st.integers(0, len(ledger.free_cpu) - 1))
     columns = np.flatnonzero(ledger.free_compute[row] > 0).tolist()
     if not columns:
         return
@@ -124,7 +124,7 @@ def plainly(
 def rows_with(ledger: Ledger, shape: Shape) -> IntArray:
     """Rows with GPUs of the shape's classes."""
     if not shape.count:
-        return np.arange(len(ledger.packed))
+        return np.arange(len(ledger.free_cpu))
     serves = [
         (not shape.classes or kind.gpu_class in shape.classes) and shape.only_class in ("", kind.gpu_class)
         for kind in ledger.inventory.kinds

@@ -38,34 +38,26 @@ class Occupancy:
     def copy(self) -> Occupancy:
         return Occupancy(self.ledger.copy(), self.usage.copy(), self.fit_cache.scorer)
 
-    def allocate(self, allocation: Allocation) -> None:
-        self._apply((allocation, 1))
+    def allocate(self, allocation: Allocation, sign: int = 1) -> None:
+        """`sign`: -1 releases it."""
+        for node in allocation.nodes:
+            self.ledger.allocate(node, sign)
+        self.usage.add(allocation.charge, sign)
+        self._log.append((allocation, sign))
 
     def release(self, allocation: Allocation) -> None:
-        self._apply((allocation, -1))
+        self.allocate(allocation, -1)
 
-    def release_batch(self, batch: AllocationBatch, start: int, stop: int) -> None:
-        """Release the stretch [start, stop) of the batch."""
+    def allocate_batch(self, batch: AllocationBatch, start: int, stop: int, sign: int = 1) -> None:
+        """Allocate the stretch [start, stop) of the batch. `sign`: as above."""
         if start < stop:
-            self._apply(((batch, start, stop), -1))
-
-    def allocate_batch(self, batch: AllocationBatch, start: int, stop: int) -> None:
-        """Allocate the stretch [start, stop) of the batch."""
-        if start < stop:
-            self._apply(((batch, start, stop), 1))
-
-    def _apply(self, change: _Change) -> None:
-        what, sign = change
-        if isinstance(what, Allocation):
-            for node in what.nodes:
-                (self.ledger.allocate if sign > 0 else self.ledger.release)(node)
-            self.usage.add(what.charge, sign)
-        else:
-            batch, start, stop = what
             batch.apply(self.ledger, start, stop, sign)
             for charge in batch.charges(start, stop):
                 self.usage.add(charge, sign)
-        self._log.append(change)
+            self._log.append(((batch, start, stop), sign))
+
+    def release_batch(self, batch: AllocationBatch, start: int, stop: int) -> None:
+        self.allocate_batch(batch, start, stop, -1)
 
     def fits(self, allocation: Allocation, *, whole: bool) -> bool:
         """Exactly these GPUs are free for it, on top of what is held, and no limit is broken."""
@@ -94,7 +86,10 @@ class Occupancy:
         """Undo every change since `mark` was read."""
         while len(self._log) > mark:
             what, sign = self._log[-1]
-            self._apply((what, -sign))
+            if isinstance(what, Allocation):
+                self.allocate(what, -sign)
+            else:
+                self.allocate_batch(*what, -sign)
             del self._log[-2:]
 
     @property

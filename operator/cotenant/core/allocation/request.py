@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -72,10 +73,9 @@ def _guarantee_terms(tree: QueueTree, workers: int, options: Iterable[Option], q
     found: set[tuple[tuple[int, int], ...]] = set()
     for option in options:
         milli = workers * option.cost.milli
-        for bucket in option.buckets:
-            guaranteeing = [line for line in tree.quotas_of[queue] if line.quota.guaranteed and line.matches(bucket)]
-            if guaranteeing:
-                found.add(tuple((line.index, line.guaranteed - milli) for line in guaranteeing))
+        for guarantees in {tree.guarantees(queue, bucket) for bucket in option.buckets}:
+            if guarantees:
+                found.add(tuple((line, guaranteed - milli) for line, guaranteed in guarantees))
     return tuple(sorted(found))
 
 
@@ -110,23 +110,53 @@ def request_key(job: Job) -> RequestKey:
 
 def options_of(job: Job, inventory: Inventory, tree: QueueTree) -> tuple[Option, ...]:
     """Every way to run the job that the quota lines of its path cover, whatever is free or used now."""
-    queue = tree.index[job.queue]
+    queue, shape = tree.index[job.queue], worker_shape(job)
+    tenancy, limited = Tenancy(tenant_of(job.queue, tree), job.gpu.sharing), tree.has_limits(queue)
+    is_mixed = len(inventory.resources) > 1
+
+    def option(classes: tuple[str, ...], resource: str, zones: Sequence[str]) -> Option | None:
+        """Way to run on GPUs of these classes, which are handed out as this resource, in these zones."""
+        kinds = tuple(kind for kind in inventory.kinds if kind.gpu_class in classes)
+        narrowed = _narrowed(shape, classes, (resource,) if is_mixed else (), kinds) if zones else None
+        if narrowed is None:
+            return None
+        narrow, cost = narrowed
+        wanted = PlacementRequest(
+            shape=narrow,
+            chief=chief_of(job, narrow),
+            tenancy=tenancy,
+            rows=_rows_for(job, narrow, zones, inventory),
+            distinct=job.distinct_gpus,
+            topology=job.topology,
+            spread=job.spread,
+        )
+        buckets = tuple((gpu_class, zone) for gpu_class in classes for zone in zones)
+        return Option(narrow.only_class, wanted, cost, buckets, limited)
+
     ways = {(kind.gpu_class, kind.resource): None for kind in kinds_of(job.gpu, inventory)}
     zones = [zone for zone in inventory.zones if not job.gpu.zones or zone in job.gpu.zones]
     covered = {name: [zone for zone in zones if tree.path_quotas(queue, (name, zone)) is not None] for name, _ in ways}
-    options = []
-    for gpu_class, resource in ways:
-        option = _option(job, ((gpu_class,), resource), covered[gpu_class], inventory, tree)
-        if option is not None:
-            options.append(option)
+    each = (option((gpu_class,), resource, covered[gpu_class]) for gpu_class, resource in ways)
+    options = [one for one in each if one is not None]
     if not job.gpu.classes and len(options) > 1 and not _names_classes(tree, queue):
         classes, resource = tuple(gpu_class for gpu_class, _ in ways), next(iter(ways))[1]
         in_all = [zone for zone in zones if all(zone in covered[name] for name in classes)]
-        mixed = _option(job, (classes, resource), in_all, inventory, tree)
+        mixed = option(classes, resource, in_all)
         if mixed is not None:
             # A single worker may lie on any class. A gang prefers one class; mixed classes are its last way to run.
             options = [mixed] if job.workers_max == 1 else [*options, mixed]
     return tuple(options)
+
+
+@lru_cache(maxsize=4096)
+def _narrowed(
+    shape: Shape, classes: tuple[str, ...], resources: tuple[str, ...], kinds: tuple[GpuKind, ...]
+) -> tuple[Shape, Amounts] | None:
+    """The shape on GPUs of these classes, and its cost on the most expensive of these kinds that may serve. None if
+    none may. Jobs of all queues share it."""
+    narrow = replace(shape, only_class=classes[0] if len(classes) == 1 else "", only_resources=resources)
+    costs = [narrow.cost(kind) for kind in kinds if narrow.allows(kind)]
+    return (narrow, Amounts.largest(costs)) if costs else None
 
 
 def kinds_of(gpu: GpuRequest, inventory: Inventory) -> tuple[GpuKind, ...]:
@@ -136,34 +166,6 @@ def kinds_of(gpu: GpuRequest, inventory: Inventory) -> tuple[GpuKind, ...]:
     if not gpu.classes:
         return tuple(kind for kind in inventory.kinds if kind.resource == inventory.default_resource)
     return tuple(kind for name in gpu.classes for kind in inventory.kinds if kind.gpu_class == name)
-
-
-def _option(
-    job: Job, devices: tuple[Sequence[str], str], zones: Sequence[str], inventory: Inventory, tree: QueueTree
-) -> Option | None:
-    """Way to run on GPUs of these classes in these zones. `devices`: the classes, and what they are handed out as."""
-    classes, resource = devices
-    only_class = classes[0] if len(classes) == 1 else ""
-    only_resources = (resource,) if len(inventory.resources) > 1 else ()
-    shape = replace(worker_shape(job), only_class=only_class, only_resources=only_resources)
-    kinds = [kind for kind in inventory.kinds if kind.gpu_class in classes and shape.allows(kind)]
-    if not zones or not kinds:
-        return None
-    return Option(
-        gpu_class=only_class,
-        placement_request=PlacementRequest(
-            shape=shape,
-            chief=chief_of(job, shape),
-            tenancy=Tenancy(tenant_of(job.queue, tree), job.gpu.sharing),
-            rows=_rows_for(job, shape, zones, inventory),
-            distinct=job.distinct_gpus,
-            topology=job.topology,
-            spread=job.spread,
-        ),
-        cost=Amounts.largest(map(shape.cost, kinds)),
-        buckets=tuple((gpu_class, zone) for gpu_class in classes for zone in zones),
-        limited=tree.has_limits(tree.index[job.queue]),
-    )
 
 
 def _rows_for(job: Job, shape: Shape, zones: Sequence[str], inventory: Inventory) -> Rows:

@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from cotenant.core.gpus.inventory import IntArray, Inventory
+from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.model.objects import WHOLE, Node, Sharing
 
 
@@ -41,20 +42,22 @@ class NodeAllocation:
     """0 if a part of the job that is counted apart has the pod on this node."""
 
 
-_OF_NODE = 5
-"""Numbers of the node at the beginning of each row: its `equivalence`, free CPU, memory, pods, scratch space."""
+_OF_NODE, _OF_GPU = 5, 7
+"""Numbers of each node: its `equivalence`, free CPU, memory, pods, scratch space. Numbers of each GPU: see `Ledger`."""
 
 
 class Ledger:
     """Free amounts per GPU and node. `free_*` may go below zero only if a place is nominated that evictions are still
     making free; nothing fits there until they are done.
 
-    All moving numbers of a node lie in one row of `packed`, and the named arrays are windows into it: a copy is one
-    copy, and two nodes are in the same state exactly when their rows have the same bytes.
+    All moving numbers lie in `packed`, one array after the other, and the named arrays are windows into it. So a copy
+    is one copy, and an operation on all GPUs is one pass over memory.
     """
 
     __slots__ = (
         "_cells",
+        "_of_gpu",
+        "_of_node",
         "_places",
         "_sizes",
         "changed_rows",
@@ -78,30 +81,32 @@ class Ledger:
         self.inventory = inventory
         self.changed_rows: array[int] = array("q")
         """Rows in the order in which they were written; append-only while the ledger lives."""
-        self.packed: IntArray = np.zeros((height, _OF_NODE + 7 * width), dtype=np.int64) if packed is None else packed
-        self._cells = self.packed.reshape(-1).data
-        """The same memory as a flat view: writing a single number here is far cheaper than in the array."""
+        size = height * (_OF_NODE + _OF_GPU * width)
+        self.packed: IntArray = np.zeros(size, dtype=np.int64) if packed is None else packed
+        self._cells = self.packed.data
+        """The same memory: writing a single number here is far cheaper than in an array."""
         self._sizes = inventory.memory_mib.reshape(-1).data
         """MiB of each GPU, row after row."""
         self._places = inventory.pods.data
         """Pods that each node takes."""
-        columns = [self.packed[:, _OF_NODE + place * width : _OF_NODE + (place + 1) * width] for place in range(7)]
-        self.free_cpu: IntArray = self.packed[:, 1]
-        self.free_host: IntArray = self.packed[:, 2]
-        self.free_pods: IntArray = self.packed[:, 3]
-        self.free_scratch: IntArray = self.packed[:, 4]
-        self.free_memory: IntArray = columns[0]
-        self.free_compute: IntArray = columns[1]
-        self.holders: IntArray = columns[2]
+        self._of_node: IntArray = self.packed[: height * _OF_NODE].reshape(_OF_NODE, height)
+        self._of_gpu: IntArray = self.packed[height * _OF_NODE :].reshape(_OF_GPU, height, width)
+        self.free_cpu: IntArray = self._of_node[1]
+        self.free_host: IntArray = self._of_node[2]
+        self.free_pods: IntArray = self._of_node[3]
+        self.free_scratch: IntArray = self._of_node[4]
+        self.free_memory: IntArray = self._of_gpu[0]
+        self.free_compute: IntArray = self._of_gpu[1]
+        self.holders: IntArray = self._of_gpu[2]
         """[N, G] grants on each GPU."""
-        self.tenant_sum: IntArray = columns[3]
-        self.tenant_square: IntArray = columns[4]
-        self.exclusive: IntArray = columns[5]
+        self.tenant_sum: IntArray = self._of_gpu[3]
+        self.tenant_square: IntArray = self._of_gpu[4]
+        self.exclusive: IntArray = self._of_gpu[5]
         """[N, G] grants that share with no other job."""
-        self.queue_only: IntArray = columns[6]
+        self.queue_only: IntArray = self._of_gpu[6]
         """[N, G] grants that do not share with other queues."""
         if packed is None:
-            self.packed[:, 0] = inventory.equivalence
+            self._of_node[0] = inventory.equivalence
             self.free_cpu[:] = inventory.cpu_milli
             self.free_host[:] = inventory.host_mib
             self.free_pods[:] = inventory.pods
@@ -119,26 +124,51 @@ class Ledger:
     def with_inventory(self, inventory: Inventory) -> Ledger:
         """The same holders on nodes whose amounts have changed (`Inventory.patched`)."""
         twin = Ledger(inventory, self.packed.copy())
-        twin.packed[:, 0] = inventory.equivalence
+        twin._of_node[0] = inventory.equivalence
         twin.free_cpu += inventory.cpu_milli - self.inventory.cpu_milli
         twin.free_host += inventory.host_mib - self.inventory.host_mib
         twin.free_pods += inventory.pods - self.inventory.pods
         twin.free_scratch += inventory.scratch_mib - self.inventory.scratch_mib
         return twin
 
-    def allocate(self, allocation: NodeAllocation) -> None:
-        self._move(allocation, 1)
+    def allocate(self, allocation: NodeAllocation, sign: int = 1) -> None:
+        """`sign`: -1 releases it. Raises `ValueError` if a GPU or the node would then have more free than it has."""
+        (height, width), row, cells = self.inventory.kind.shape, allocation.row, self._cells
+        tenant, size = allocation.tenant, height * width
+        grants = zip(allocation.columns, allocation.memory_mib, allocation.compute_milli, strict=True)
+        for column, memory, compute in grants:
+            at = height * _OF_NODE + row * width + column  # in `free_memory`; the other arrays follow
+            cells[at] -= sign * memory
+            cells[at + size] -= sign * compute
+            cells[at + 2 * size] += sign
+            if compute >= WHOLE:
+                continue  # nobody can share it, so the tenant is not noted, and equal nodes stay in equal states
+            cells[at + 3 * size] += sign * tenant
+            cells[at + 4 * size] += sign * tenant * tenant
+            if allocation.sharing is not Sharing.ANY:
+                cells[at + 6 * size] += sign
+                if allocation.sharing is Sharing.NEVER:
+                    cells[at + 5 * size] += sign
+        cells[height + row] -= sign * allocation.cpu_milli
+        cells[2 * height + row] -= sign * allocation.host_mib
+        cells[3 * height + row] -= sign * allocation.pods
+        cells[4 * height + row] -= sign * allocation.scratch_mib
+        self.changed_rows.append(row)
+        if sign < 0:
+            self._check_released(allocation)
 
     def release(self, allocation: NodeAllocation) -> None:
-        """Raises `ValueError` if a GPU or the node would then have more free than it has."""
-        self._move(allocation, -1)
-        row, cells, width = allocation.row, self._cells, self.inventory.kind.shape[1]
+        self.allocate(allocation, -1)
+
+    def _check_released(self, allocation: NodeAllocation) -> None:
+        (height, width), row, cells = self.inventory.kind.shape, allocation.row, self._cells
+        size = height * width
         for column in allocation.columns:
-            at = row * self.packed.shape[1] + _OF_NODE + column
-            free = cells[at], cells[at + width], cells[at + 2 * width]
+            at = height * _OF_NODE + row * width + column
+            free = cells[at], cells[at + size], cells[at + 2 * size]
             if free[2] < 0 or free[1] > WHOLE or free[0] > self._sizes[row * width + column]:
                 raise self._over_release(row, column)
-        if cells[row * self.packed.shape[1] + 3] > self._places[row]:
+        if cells[3 * height + row] > self._places[row]:
             raise self._over_released_pods(row)
 
     def check_released(self, rows: IntArray, columns: IntArray) -> None:
@@ -160,41 +190,29 @@ class Ledger:
         gpu = f"GPU {inventory.uuids[row][column]} of node {inventory.nodes[row].name}"
         return ValueError(f"{gpu}: more is released than jobs hold")
 
-    def _move(self, allocation: NodeAllocation, sign: int) -> None:
-        row, tenant, cells, width = allocation.row, allocation.tenant, self._cells, self.inventory.kind.shape[1]
-        node = row * self.packed.shape[1]
-        grants = zip(allocation.columns, allocation.memory_mib, allocation.compute_milli, strict=True)
-        for column, memory, compute in grants:
-            at = node + _OF_NODE + column  # in `free_memory`; the other arrays follow, each `width` further
-            cells[at] -= sign * memory
-            cells[at + width] -= sign * compute
-            cells[at + 2 * width] += sign
-            if compute >= WHOLE:
-                continue  # nobody can share it, so the tenant is not noted, and equal nodes stay in equal states
-            cells[at + 3 * width] += sign * tenant
-            cells[at + 4 * width] += sign * tenant * tenant
-            if allocation.sharing is not Sharing.ANY:
-                cells[at + 6 * width] += sign
-                if allocation.sharing is Sharing.NEVER:
-                    cells[at + 5 * width] += sign
-        cells[node + 1] -= sign * allocation.cpu_milli
-        cells[node + 2] -= sign * allocation.host_mib
-        cells[node + 3] -= sign * allocation.pods
-        cells[node + 4] -= sign * allocation.scratch_mib
-        self.changed_rows.append(row)
-
     def written_since(self, seen: int) -> IntArray:
         """Rows that were written after the first `seen` changes, each once, in ascending order."""
-        written = np.zeros(len(self.packed), dtype=np.bool_)
-        written[np.frombuffer(self.changed_rows, dtype=np.int64)[seen:]] = True
+        changes = np.array(self.changed_rows[seen:], dtype=np.int64)
+        if len(changes) == 1:
+            return changes  # most often, and far cheaper
+        written = np.zeros(len(self.inventory.nodes), dtype=np.bool_)
+        written[changes] = True
         return written.nonzero()[0]
 
-    def free_amounts(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """([R] milli-CPU, [R] MiB of the host, [R, G] MiB, [R, G] milli) that are free there, as copies."""
-        width = self.inventory.kind.shape[1]
-        packed = self.packed.take(rows, axis=0)
-        first, second = _OF_NODE + width, _OF_NODE + 2 * width
-        return packed[:, 1], packed[:, 2], packed[:, _OF_NODE:first], packed[:, first:second]
+    def state(self, row: int) -> bytes:
+        """Equal for nodes in equal states."""
+        return self._of_node[:, row].tobytes() + self._of_gpu[:, row].tobytes()
+
+    def states(self) -> npt.NDArray[np.void]:
+        """[N] equal entries for nodes in equal states."""
+        rows = np.ascontiguousarray(np.hstack([self._of_node.T, *self._of_gpu]))
+        return rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
+
+    def differs(self, other: Ledger) -> BoolArray:
+        """[N] rows of which some amount or holder is not the same in the other ledger of these nodes."""
+        of_node = (self._of_node[1:] != other._of_node[1:]).any(axis=0)  # without the number of equivalent nodes
+        differs: BoolArray = of_node | (self._of_gpu != other._of_gpu).any(axis=(0, 2))
+        return differs
 
     def idle(self) -> dict[tuple[str, str], int]:
         """(class, zone) → milli-GPU that are free on GPUs that take work."""

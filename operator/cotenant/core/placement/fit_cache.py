@@ -40,7 +40,7 @@ class FitCache:
         self._is_empty = is_empty
         self.ledger = ledger
         self.scorer = scorer
-        height = max(1, len(ledger.packed))
+        height = max(1, len(ledger.inventory.nodes))
         self._shape_fits = lru_cache(max(64, _ROWS // height))(partial(ShapeFit, self))
         """By shape, tenant, and whether no two workers may lie on one GPU."""
         self._rooms = lru_cache(max(64, _ROWS // height))(partial(_Room, self))
@@ -76,7 +76,7 @@ class FitCache:
         """This cache, which from now on answers for another ledger; only rows in which the two differ are judged again.
         A new cache, if that ledger is of other nodes, or if very much was written."""
         rows, changes = _differing(self.ledger, ledger), self.ledger.changed_rows
-        if rows is None or len(changes) > _CHANGES * len(ledger.packed):
+        if rows is None or len(changes) > _CHANGES * len(ledger.inventory.nodes):
             return FitCache(ledger, scorer, is_empty=self._is_empty)
         ledger.changed_rows[:] = changes + rows
         self.ledger, self.scorer = ledger, scorer
@@ -175,7 +175,7 @@ def _differing(one: Ledger, other: Ledger) -> array[int] | None:
     before, now = one.inventory, other.inventory
     if not before.has_frame_of(now):
         return None
-    differ = (one.packed[:, 1:] != other.packed[:, 1:]).any(axis=1)  # without the number of equivalent nodes
+    differ = one.differs(other)
     if before is not now:
         differ |= (before.usable != now.usable).any(axis=1)
         differ |= (before.ready != now.ready) | (before.shared != now.shared)

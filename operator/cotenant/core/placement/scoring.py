@@ -1,7 +1,7 @@
 """The seam between choosing and scoring: placement filters and chooses, a scorer only ranks.
 
 A cycle calls `Placer.prepare` once and keeps the scorer for the whole cycle. `Scorer.score` is called once for each
-state that some node is in: nodes in the same state (equal rows of `Ledger.packed`) share one score. So `score` must be
+state that some node is in: nodes in the same state (`Ledger.state`) share one score. So `score` must be
 a pure function of its arguments and of what `prepare` saw. A row's score may depend on the content of that row only,
 not on its number or name.
 """

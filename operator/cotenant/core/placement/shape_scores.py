@@ -28,7 +28,7 @@ class ShapeScores:
         self._known: BoolArray = np.zeros(height, dtype=np.bool_)
         self._seen = len(ledger.changed_rows)
         self._of_states: dict[bytes, IntArray] = {}
-        """State of a row (`Ledger.packed`) → its scores."""
+        """State of a row (`Ledger.state`) → its scores."""
 
     def of(self, rows: IntArray, fits: BoolArray, room: BoolArray) -> tuple[IntArray, IntArray | None]:
         """([R] score of each row, [R, G] scores of its GPUs, or None if all are equally good). `fits`: [R, G] GPUs that
@@ -50,7 +50,7 @@ class ShapeScores:
     def _score(self, rows: IntArray, room: BoolArray) -> None:
         """A decision and its roll-back bring single rows to states that were scored before, above all on equal nodes:
         to know them makes a decision a third faster there."""
-        state = self._ledger.packed[rows[0]].tobytes() if len(rows) == 1 else b""
+        state = self._ledger.state(rows[0]) if len(rows) == 1 else b""
         found = self._of_states.get(state)
         if found is None:
             scores = self._scorer.score(self._ledger, self._shape, rows, room)

@@ -36,11 +36,11 @@ def charge_within_guarantee(usage: Usage, queue: int, charge: Charge, *, is_coun
     """True if the charge lies inside the queue's guarantees with all that is used. `is_counted`: it is used already."""
     added: dict[int, int] = {}
     for bucket, amounts in charge.amounts:
-        lines = [line for line in usage.tree.quotas_of[queue] if line.matches(bucket) and line.quota.guaranteed]
-        if not lines:
+        guarantees = usage.tree.guarantees(queue, bucket)
+        if not guarantees:
             return False
-        for line in lines:
-            added[line.index] = added.get(line.index, 0) + (0 if is_counted else amounts.milli)
+        for line, _ in guarantees:
+            added[line] = added.get(line, 0) + (0 if is_counted else amounts.milli)
     return all(
         usage.quota_milli[number] + more <= usage.tree.quotas[number].guaranteed for number, more in added.items()
     )

@@ -18,7 +18,7 @@ elastic quota), so that no queue relies on GPUs that do not exist. Example: 8 + 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import WHOLE, Job, Quota, TenantQueue, TimeOrder
@@ -73,6 +73,8 @@ class QueueTree:
     limits_lending: bool
     priorities: tuple[tuple[PriorityBounds, PriorityBounds], ...]
     """Queue → bounds of numbers, and of PriorityClasses."""
+    _guarantees: dict[tuple[int, Bucket], tuple[tuple[int, int], ...]] = field(default_factory=dict, repr=False)
+    """Filled on demand."""
 
     @classmethod
     def of(cls, queues: Iterable[TenantQueue], inventory: Inventory) -> QueueTree:
@@ -175,6 +177,14 @@ class QueueTree:
                 return None
             found.extend(matching)
         return tuple(found)
+
+    def guarantees(self, queue: int, bucket: Bucket) -> tuple[tuple[int, int], ...]:
+        """(line, what it guarantees) of this queue's lines that guarantee something there."""
+        found = self._guarantees.get((queue, bucket))
+        if found is None:
+            lines = [line for line in self.quotas_of[queue] if line.quota.guaranteed and line.matches(bucket)]
+            found = self._guarantees[queue, bucket] = tuple((line.index, line.guaranteed) for line in lines)
+        return found
 
 
 def capacities(inventory: Inventory) -> dict[Bucket, int]:

@@ -39,6 +39,7 @@ def share(milli: int, **more: Any) -> Shape:
     return Shape(whole=False, memory_milli=milli, **more)
 
 
+NO_GPU = Shape(count=0, cpu_milli=30_000)
 SHAPES = [
     share(810, cpu_milli=3000),
     share(470, cpu_milli=12_000, host_mib=9000),
@@ -47,7 +48,7 @@ SHAPES = [
     Shape(cpu_milli=11_000, host_mib=30_000),
     Shape(count=2, cpu_milli=20_000),
     Shape(count=4, cpu_milli=40_000),
-    Shape(count=0, cpu_milli=30_000),
+    NO_GPU,
 ]
 DEMANDS = [(shape, float(100 + 30 * index)) for index, shape in enumerate(SHAPES)]
 UNEVEN = [
@@ -303,6 +304,7 @@ def test_nodes_without_gpus_and_with_mixed_kinds_are_scored_too() -> None:
     row = ledger.inventory.row_of["mixed"]
     asked = {
         shape: place_gang(room, PlacementRequest(shape=shape, tenancy=ME, rows=not_large), 1)
-        for shape in (absolute, Shape(count=2))
+        for shape in (absolute, Shape(count=2), NO_GPU)
     }
-    assert asked == {absolute: ((row, ((0,),)),), Shape(count=2): ((row, ((0, 1),)),)}
+    none = ledger.inventory.row_of["none"]
+    assert asked == {absolute: ((row, ((0,),)),), Shape(count=2): ((row, ((0, 1),)),), NO_GPU: ((none, ((),)),)}

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
@@ -81,7 +80,7 @@ class PackingScorer:
         """[M] what a slot for each shape of the mix is worth, as scarce as it was in the ledger. Worked out with the
         first score: most cycles of a full cluster score nothing."""
         ledger = self._ledger
-        _, one, alike = np.unique(_rows_as_bytes(ledger.packed), return_index=True, return_counts=True)
+        _, one, alike = np.unique(ledger.states(), return_index=True, return_counts=True)
         values = NodeValues(ledger, self._kinds, self._tables, lambda held, *_: np.zeros(len(held)))
         values.refresh(one)
         slots = self._slots(values.held.take(one, axis=0), values.cpu.take(one), values.host.take(one))
@@ -130,7 +129,7 @@ class PackingScorer:
         preference = np.full(fit.shape, float(_NEVER))
         preference[row, column] = -loss[:, 0]
         inside = _first(preference, shape.count)[row, column]
-        loss = loss[inside].reshape(len(rows), shape.count, -1).sum(axis=1)
+        loss = loss[inside].reshape(len(rows), shape.count, self._tables.features).sum(axis=1)
         return Scores(node=self._gains(values, rows, loss, every, shape), gpu=preference.astype(np.int64))
 
     def _gains(self, values: NodeValues, rows: IntArray, loss: FloatArray, row: IntArray, shape: Shape) -> IntArray:
@@ -183,12 +182,6 @@ class PackingScorer:
         slots: FloatArray = held[:, len(self._cpu_prices) :] / self._count
         np.minimum(slots, bounds, out=slots)
         return np.floor(slots, out=slots)
-
-
-def _rows_as_bytes(packed: IntArray) -> npt.NDArray[np.void]:
-    """Equal entries for nodes in equal states."""
-    wide = np.ascontiguousarray(packed)
-    return wide.view(np.dtype((np.void, wide.shape[1] * wide.itemsize))).ravel()
 
 
 def _first_of(fit: BoolArray, first: IntArray) -> tuple[IntArray, IntArray]:

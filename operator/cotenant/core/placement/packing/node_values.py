@@ -72,9 +72,11 @@ class NodeValues:
             self._known[unknown] = True
 
     def _work_out(self, rows: IntArray) -> None:
-        cpu, host, memory, compute = self.ledger.free_amounts(rows)
-        memory = np.maximum(memory * WHOLE // self._divisor.take(rows, axis=0), 0)
-        compute = np.maximum(compute * self.ledger.inventory.usable.take(rows, axis=0), 0)
+        ledger = self.ledger
+        cpu, host = ledger.free_cpu.take(rows), ledger.free_host.take(rows)
+        memory = np.maximum(ledger.free_memory.take(rows, axis=0) * WHOLE // self._divisor.take(rows, axis=0), 0)
+        usable = ledger.inventory.usable.take(rows, axis=0)
+        compute = np.maximum(ledger.free_compute.take(rows, axis=0) * usable, 0)
         kind = self.kind.take(rows, axis=0)
         state = (kind + memory) * (WHOLE + 1) + compute
         self.cpu[rows], self.host[rows], self.memory[rows], self.compute[rows] = cpu, host, memory, compute
