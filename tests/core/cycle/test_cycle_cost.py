@@ -6,6 +6,7 @@ import pytest
 
 from cotenant.core import schedule
 from cotenant.core.policy import DEFAULT
+from cotenant.core.scheduling import admission
 from cotenant.core.scheduling.scheduler import decide
 from cotenant.core.state.facts import NodeObserved
 from tests.support.call_count import calls
@@ -65,3 +66,24 @@ def test_with_an_overdue_job_a_changed_node_costs_no_walk_over_running_jobs() ->
     few, many = changed_cycle(10), changed_cycle(60)
 
     assert many <= few + 400, "400 more jobs run"
+
+
+def test_of_overdue_jobs_that_ask_for_the_same_only_the_first_is_searched_a_place_to_reserve() -> None:
+    """There is none for it, and so none for the others."""
+
+    def searches(waiting: int) -> int:
+        toy = ToyCluster([make_node("n", gpus=8)], [make_queue("red", guaranteed=8)])
+        for number in range(8):
+            toy.observe(make_job(f"j{number}", at=number))
+        toy.settle()
+        for number in range(waiting):
+            toy.observe(make_job(f"waits{number}", workers=2, at=toy.now))
+        toy.now += DEFAULT.collect_after_s
+        snapshot = toy.snapshot()
+        with pytest.MonkeyPatch.context() as patch:
+            made: list[object] = []
+            patch.setattr(admission, "collect", lambda *args, **_: made.append(args))
+            schedule(snapshot)
+        return len(made)
+
+    assert (searches(1), searches(9)) == (1, 1)

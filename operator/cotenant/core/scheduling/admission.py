@@ -16,7 +16,7 @@ from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.nominations import is_free, take
 from cotenant.core.actions.protection import ProtectionSearch
-from cotenant.core.actions.tenure import Tenures
+from cotenant.core.actions.tenure import Tenures, waits_since
 from cotenant.core.actions.victims import CandidateFinder
 from cotenant.core.allocation.allocation import AllocationBatch
 from cotenant.core.allocation.eviction_candidate import CandidateList
@@ -46,6 +46,7 @@ class Admission:
         "_explain",
         "_guarantee_waits",
         "_refusals",
+        "_unreserved",
         "_waiting",
         "booked",
         "collections",
@@ -67,6 +68,8 @@ class Admission:
         self.reservations = Reservations(cycle.moment, cycle.policy.reserve_within_s, booked)
         self._refusals: dict[Request, Refusal] = {}
         """Requests that found no place, in the order of their first turn."""
+        self._unreserved: set[Request] = set()
+        """Requests of overdue jobs for which no place can be reserved: of equal ones, the first has waited longest."""
         self._waiting: list[Entry] = []
         self._explain = explain
         self._guarantee_waits = False
@@ -111,7 +114,10 @@ class Admission:
                 parts = self._candidates.parts
                 result = self._evict(job, request, self.tenures.candidates(job, request, cycle.running, parts))
             if result is None:
-                return self._collect(entry, request)
+                is_reserved = self._collect(entry, request)
+                if not is_reserved:
+                    self._unreserved.add(request)
+                return is_reserved
             take(self._cycle, entry, result)
             self.gave = True
             return True
@@ -121,9 +127,10 @@ class Admission:
         return request in self._refusals
 
     def is_spoken_for(self, request: Request) -> bool:
-        """No place will be reserved for the request any more in this cycle: it was refused, or GPUs of its class are
-        reserved for another job."""
-        return request in self._refusals or self.reservations.is_claimed(request)
+        """No place will be reserved for the request any more in this cycle: it was refused, no place can be, or GPUs of
+        its class are reserved for another job."""
+        refused = request in self._refusals or request in self._unreserved
+        return refused or self.reservations.is_claimed(request)
 
     def release_reservations(self) -> list[Reservation]:
         """End the reservations for backfill, and return all reservations. Places of overdue jobs stay reserved.
@@ -205,7 +212,8 @@ class Admission:
         of_quota = lacks_quota and not is_entitled
         if not (is_entitled or of_quota or self.tenures.has_room(request, current.usage)):
             return False
-        collection = collect(occupancy, request, self._holders(request), self.tenures, of_quota=of_quota)
+        since = waits_since(entry.job)
+        collection = collect(occupancy, request, self._holders(request), self.tenures, since=since, of_quota=of_quota)
         if collection is None:
             return False
         self._refusals[request] = refusal
