@@ -6,9 +6,10 @@ less while turns are taken, so a request that found no place finds none later ei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from cotenant.core.actions.backfill import Reservation, Reservations
 from cotenant.core.actions.collect import Collection, Holders, collect, holders_of
@@ -36,6 +37,10 @@ from cotenant.core.queueing.fair_share import within_guarantee
 Explain: TypeAlias = Callable[[Occupancy, Request, Sequence[JobKey]], Refusal]
 """(occupancy, request that finds no place there, jobs for which places are reserved) → the reason to wait."""
 
+_TRIES: Final = 4
+"""Requests of overdue jobs for which a place of a class is sought in vain in one cycle. Each takes milliseconds in a
+large cluster. Jobs behind them have no latest start, because the first has none."""
+
 
 class Admission:
     """The turns of one cycle: of a decision, or of a future that is played from it (`outlook`)."""
@@ -46,6 +51,7 @@ class Admission:
         "_explain",
         "_guarantee_waits",
         "_refusals",
+        "_tries",
         "_unreserved",
         "_waiting",
         "booked",
@@ -70,6 +76,8 @@ class Admission:
         """Requests that found no place, in the order of their first turn."""
         self._unreserved: set[Request] = set()
         """Requests of overdue jobs for which no place can be reserved: of equal ones, the first has waited longest."""
+        self._tries: Counter[str] = Counter()
+        """Class of GPUs → number of these requests."""
         self._waiting: list[Entry] = []
         self._explain = explain
         self._guarantee_waits = False
@@ -117,6 +125,7 @@ class Admission:
                 is_reserved = self._collect(entry, request)
                 if not is_reserved:
                     self._unreserved.add(request)
+                    self._tries.update(request.classes)
                 return is_reserved
             take(self._cycle, entry, result)
             self.gave = True
@@ -127,10 +136,11 @@ class Admission:
         return request in self._refusals
 
     def is_spoken_for(self, request: Request) -> bool:
-        """No place will be reserved for the request any more in this cycle: it was refused, no place can be, or GPUs of
-        its class are reserved for another job."""
+        """No place will be reserved for the request any more in this cycle: it was refused, no place can be, none was
+        found for several that came before it, or GPUs of its class are reserved for another job."""
         refused = request in self._refusals or request in self._unreserved
-        return refused or self.reservations.is_claimed(request)
+        tried = max((self._tries[name] for name in request.classes), default=0) >= _TRIES
+        return refused or tried or self.reservations.is_claimed(request)
 
     def release_reservations(self) -> list[Reservation]:
         """End the reservations for backfill, and return all reservations. Places of overdue jobs stay reserved.
