@@ -28,6 +28,7 @@ from cotenant.core.model.plan import Admit, Evict, Plan, Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.usage import Charge
 from cotenant.core.scheduling.admission import Admission
+from cotenant.core.scheduling.scheduler import decide
 from cotenant.core.snapshot.accounting import Accounting
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -49,20 +50,25 @@ def plan(*jobs: Job, policy: Policy = POLICY, blue: int = 0, **queue: Any) -> Pl
     return schedule(snapshot, policy)
 
 
-def collected(
+def turn_of_gang(
     jobs: list[Job],
     policy: Policy = POLICY,
     nodes: Sequence[Node] = (NODE,),
     queues: Sequence[TenantQueue] = (RED, BLUE),
-) -> Collection:
-    """The place that is reserved for the gang in its turn."""
+) -> Admission:
+    """After the turn of the gang."""
     cycle = Cycle.open(make_snapshot(nodes=list(nodes), queues=list(queues), jobs=jobs, now=NOW), policy)
     admission = Admission(cycle, BookedPlaces(cycle), explain_briefly)
     entry = next(entry for entry in cycle.entries if entry.job.key == "red/gang")
     request = RequestResolver(cycle.inventory, cycle.tree).resolve(entry.job)
     assert isinstance(request, Request)
     admission.collect_for(entry, request)
-    return admission.collections["red/gang"]
+    return admission
+
+
+def collected(*args: Any, **kwargs: Any) -> Collection:
+    """The place that is reserved for the gang in its turn."""
+    return turn_of_gang(*args, **kwargs).collections["red/gang"]
 
 
 def admitted(found: Plan) -> list[str]:
@@ -75,6 +81,10 @@ def evicted(found: Plan) -> list[tuple[str, str]]:
 
 def began(at: float) -> Job:
     return replace(busy(), admitted_at=at)
+
+
+def holds(node: str, since: float) -> Job:
+    return make_job("also", placement=make_placement((node, [[0]])), admitted_at=since)
 
 
 SINGLE = make_job("single", at=1_000.0)
@@ -132,9 +142,7 @@ TENURE = replace(POLICY, tenure_s=8_000)
         pytest.param(
             began(9_920.0), POLICY, None, 10_620.0, NOTHING, id="a young one is likely to run ten minutes more"
         ),
-        pytest.param(began(-5_000.0), POLICY, None, 15_000.0, NOTHING, id="taken to end at four times the patience"),
-        pytest.param(began(-9_171.0), POLICY, None, 30_291.0, NOTHING, id="which is looked at in sixths of it"),
-        pytest.param(began(-15_000.0), POLICY, None, 25_000.0, NOTHING, id="and again and again"),
+        pytest.param(began(6_000.0), POLICY, None, 14_160.0, NOTHING, id="an older one for as long as it has run"),
     ],
 )
 def test_an_overdue_job_starts_when_the_holders_of_its_place_have_left(
@@ -144,6 +152,40 @@ def test_an_overdue_job_starts_when_the_holders_of_its_place_have_left(
 
     assert (verdict.starts_by, verdict.starts_by_basis) == (starts_by, basis)
     assert collected([holder, GANG], policy).reservation.starts_at == likely_at
+
+
+@pytest.mark.parametrize(
+    ("holders", "waits_since", "policy", "node"),
+    [
+        pytest.param([began(1.0)], 1_000.0, POLICY, "n1", id="a holder ran for less than twice the patience"),
+        pytest.param([began(0.0)], 1_000.0, POLICY, None, id="not if it ran for as long"),
+        pytest.param([began(0.0)], -30_004.0, POLICY, "n1", id="or for less than a quarter of the wait"),
+        pytest.param([began(0.0)], -30_000.0, POLICY, None, id="not if it ran for as long as that"),
+        pytest.param([replace(LONG_AGO, max_runtime_s=200_000)], 1_000.0, POLICY, "n1", id="a maxRuntime ends it"),
+        pytest.param([LONG_AGO], 1_000.0, replace(POLICY, tenure_s=200_000), "n1", id="or a tenure limit"),
+        pytest.param([replace(LONG_AGO, expected_runtime_s=101_000)], 1_000.0, POLICY, None, id="but no hope"),
+        pytest.param([LONG_AGO, holds("n2", 9_000.0)], 1_000.0, POLICY, "n2", id="elsewhere no holder ran for long"),
+        pytest.param([began(8_000.0), holds("n2", 9_000.0)], 1_000.0, POLICY, "n1", id="the oldest of these first"),
+        pytest.param([began(9_000.0), holds("n2", 8_000.0)], 1_000.0, POLICY, "n2", id="wherever it is"),
+    ],
+)
+def test_gpus_are_reserved_for_a_gang_where(
+    holders: list[Job], waits_since: float, policy: Policy, node: str | None
+) -> None:
+    nodes = [NODE, make_node("n2", gpus=2)] if len(holders) > 1 else [NODE]
+    queues = [make_queue("red", guaranteed=4), BLUE]
+    admission = turn_of_gang([*holders, replace(GANG, submitted_at=waits_since)], policy, nodes, queues)
+
+    reserved = [one.reservation.allocation.nodes[0].row for one in admission.collections.values()]
+    assert [nodes[row].name for row in reserved] == ([] if node is None else [node])
+
+
+def test_a_place_is_given_up_when_its_holder_has_run_for_long() -> None:
+    """Until then nothing is checked again but when it is likely to end."""
+    jobs = [replace(began(100.0), expected_runtime_s=90_000), GANG]
+    snapshot = make_snapshot(nodes=[NODE], queues=[RED, BLUE], jobs=jobs, now=NOW)
+
+    assert decide(snapshot, POLICY).until == 10_100.0
 
 
 def on(name: str, node: str, *columns: int, ends_in_s: int, likely_in_s: int | None = None) -> Job:
@@ -226,7 +268,7 @@ def test_of_two_jobs_that_end_at_once_the_first_by_key_makes_room() -> None:
     for given in (holders, holders[::-1]):
         running = RunningJobs({job.key: job for job in given}, counted.allocations, counted.tree)
         held = holders_of(request, tenures, running.holders, np.arange(2))
-        found = collect(occupancy, request, held, tenures, of_quota=False)
+        found = collect(occupancy, request, held, tenures, since=1_000.0, of_quota=False)
         assert found is not None
         assert [node.row for node in found.reservation.allocation.nodes] == [0]
 
@@ -248,7 +290,7 @@ def test_the_likely_end_of_a_holder_is_checked_again_as_it_ages() -> None:
     running = RunningJobs({holder.key: holder}, counted.allocations, counted.tree)
     held = holders_of(request, tenures, running.holders, np.arange(1))
     moment.until = np.inf
-    collect(Occupancy(counted.ledger, counted.usage, BestFit()), request, held, tenures, of_quota=False)
+    collect(Occupancy(counted.ledger, counted.usage, BestFit()), request, held, tenures, since=1_000.0, of_quota=False)
 
     assert moment.until == 10_020.0
 

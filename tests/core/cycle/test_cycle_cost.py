@@ -6,6 +6,7 @@ import pytest
 
 from cotenant.core import schedule
 from cotenant.core.policy import DEFAULT
+from cotenant.core.scheduling import admission
 from cotenant.core.scheduling.scheduler import decide
 from cotenant.core.state.facts import NodeObserved
 from tests.support.call_count import calls
@@ -65,3 +66,32 @@ def test_with_an_overdue_job_a_changed_node_costs_no_walk_over_running_jobs() ->
     few, many = changed_cycle(10), changed_cycle(60)
 
     assert many <= few + 400, "400 more jobs run"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "want"),
+    [
+        pytest.param([("H100", 0)], 1, id="one"),
+        pytest.param([("H100", 0)] * 9, 1, id="the first of equal ones"),
+        pytest.param([("H100", number) for number in range(9)], 4, id="the first four of different ones"),
+        pytest.param([("H100", number) for number in range(9)] + [("A100", 0)], 5, id="four of each class"),
+    ],
+)
+def test_of_overdue_jobs_without_a_place_to_reserve_one_is_sought_for(
+    waiting: list[tuple[str, int]], want: int
+) -> None:
+    toy = ToyCluster(
+        [make_node("n", gpus=8), make_node("old", gpus=8, gpu_class="A100")], [make_queue("red", guaranteed=16)]
+    )
+    for number in range(16):
+        toy.observe(make_job(f"j{number}", at=number))
+    toy.settle()
+    for number, (name, cpu_milli) in enumerate(waiting):
+        toy.observe(make_job(f"w{number}", workers=2, at=toy.now, cpu_milli=cpu_milli, classes=(name,)))
+    toy.now += DEFAULT.collect_after_s
+    snapshot, sought = toy.snapshot(), list[object]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(admission, "collect", lambda *args, **_: sought.append(args))
+        schedule(snapshot)
+
+    assert len(sought) == want

@@ -96,12 +96,12 @@ def test_a_reused_decision_equals_a_new_one(first: int) -> None:
 def test_a_future_played_with_known_run_times_comes_true_while_many_jobs_are_overdue(first: int) -> None:
     kept = collected = 0
     for seed in range(first, first + 5):
-        story = Story(seed, (30, 300, 2_000))
+        story = Story(seed, (600,))
         for _ in range(25):
             story.cycle()
         kept, collected = kept + story.kept, collected + story.collected
     assert kept > 25, "the test would show nothing"
-    assert collected > 10
+    assert collected > 2
 
 
 class World:

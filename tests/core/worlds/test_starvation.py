@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cotenant.core import Policy
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Admit, Evict, EvictionKind, Verdict
+from cotenant.core.scheduling.start_bounds import UNKNOWN
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 TICK = 60.0
@@ -243,6 +244,20 @@ def test_a_gang_of_all_gpus_starts_under_a_stream_of_small_jobs_that_exceeds_the
     assert stream.started["red/gang"] <= 10 * TICK + patience + 1_000
 
 
+def test_among_jobs_of_unknown_end_a_gang_starts_once_it_has_waited_four_times_as_long_as_they_run() -> None:
+    """Each runs for longer than twice the patience, and the next is there when one ends."""
+    toy = ToyCluster([make_node("n", gpus=4)], [make_queue("red", guaranteed=4)], policy=COLLECTS)
+    stream, longest_s, rng = Stream(toy), 8 * PATIENCE_S, random.Random(1)
+    for number in range(500):
+        if sum(job.placement is None for job in toy.jobs.values()) < 3:
+            stream.submit(make_job(f"s{number}"), rng.uniform(0.7, 1.0) * longest_s)
+        if number == 10:
+            stream.submit(make_job("gang", gpus=4), 300.0)
+        stream.tick()
+
+    assert 4 * PATIENCE_S < stream.started["red/gang"] - 10 * TICK <= 5 * longest_s
+
+
 def test_gangs_that_never_end_take_turns_if_there_is_a_tenure_limit() -> None:
     """They do as long as other jobs come: an arrival is a change, after which evicted jobs may be evicted again."""
     policy = replace(COLLECTS, tenure_s=PATIENCE_S)
@@ -267,7 +282,4 @@ def test_without_a_tenure_limit_no_job_inside_its_guarantee_leaves_however_long_
         stream.tick()
 
     assert not evictions_of(stream)
-    assert stream.untold == {
-        "red/two": "There is no latest start, because the end of red/one is not known. A maxRuntime there would give"
-        " one."
-    }
+    assert stream.untold == {"red/two": UNKNOWN}

@@ -8,8 +8,13 @@ for a queue that is at its limit. Nothing is reserved for a job that has to borr
 queues hold inside their guarantees (`Tenures.has_room`).
 
 The bound. A reserved job starts by the time at which the last job in its way has ended (`tenure`). If the end of one of
-them is unknown there is no bound. The place is then chosen as if such jobs ran for `_UNKNOWN` times the patience; one
-number for all keeps the order of their ends, so the place does not move from cycle to cycle.
+them is unknown there is no bound.
+
+No place is reserved behind a job without a known end that has run for longer than `_LONG` times the patience and than
+1 / `_PART` of the wait: the longer a job has run, the longer it is likely to run on, and reserved GPUs would stand idle
+meanwhile. Until then such jobs are waited for, the oldest first. That order never changes, so the place does not move
+from cycle to cycle. If every job ends within some time t, a place is reserved for the first job in line at the latest
+when it has waited for `_PART` × t.
 
 Backfill. Other jobs may use the place until its holders are likely to have ended, if their `maxRuntime` is over by
 then. A holder is likely to end when its `expectedRuntime` is over, else after as long again as it has run.
@@ -36,10 +41,10 @@ from cotenant.core.gpus.inventory import FloatArray, IntArray
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Refusal
 
-_UNKNOWN: Final = 4
-"""Times the patience: a job without a known end is assumed to run for a multiple of this."""
-_LOOKS: Final = 6
-"""Parts of the patience in which such an assumed end is checked again."""
+_LONG: Final = 2
+"""Times the patience: a job without a known end is waited for until it has run for so long, whatever the wait."""
+_PART: Final = 4
+"""A job without a known end is waited for until it has run for one of so many parts of the wait."""
 _FEW: Final = 1_024
 """Endings that are looked at before all others."""
 _LEAST_S: Final = 600
@@ -60,6 +65,11 @@ class Holders:
     """[J] for all rows of the table, like `ends`."""
     ends: FloatArray
     """Infinity: unknown."""
+
+    @property
+    def ending(self) -> IntArray:
+        """Rows that count and have an end."""
+        return self.rows[self.ends[self.rows] < inf]
 
 
 def holders_of(
@@ -111,29 +121,32 @@ class Collection:
 
 
 def collect(
-    occupancy: Occupancy, request: Request, holders: Holders, tenures: Tenures, *, of_quota: bool
+    occupancy: Occupancy, request: Request, holders: Holders, tenures: Tenures, *, since: float, of_quota: bool
 ) -> Collection | None:
-    """The place where the request starts first, by known ends if those suffice, else by assumed ends too. None if no
-    job's end makes room for it.
+    """The place where the request starts first, by known ends if those suffice, else if jobs that have not run for long
+    end too. None if their ends make no room for it.
 
-    `occupancy`: after the evictions that are under way; it is left as it was. `of_quota`: quota alone is kept.
+    `occupancy`: after the evictions that are under way; it is left as it was. `since`: when the job began to wait.
+    `of_quota`: quota alone is kept.
     """
-    table, rows, moment = holders.table, holders.rows, tenures.moment
-    endless = rows[holders.ends[rows] == inf]
-    start = _first_start(occupancy, request, replace(holders, rows=rows[holders.ends[rows] < inf]), moment.at)
+    table, waited_for, at = holders.table, holders, tenures.moment.at
+    start = _first_start(occupancy, request, waited_for, at)
     starts_by = None if start is None else start.at
     if start is None:
-        ends = holders.ends.copy()
-        ends[endless] = _assumed_ends(holders.begun[endless], tenures)
-        start = _first_start(occupancy, request, replace(holders, ends=ends), moment.at)
+        waited_for = _with_short_runs(holders, since, tenures)
+        start = _first_start(occupancy, request, waited_for, at)
         if start is None:
             return None
     place = start.result.allocation
     counted = np.zeros(len(table.keys), dtype=np.bool_)
-    counted[rows] = True
+    counted[waited_for.ending] = True
     on_it = [row for row in table.batch.on_rows({node.row for node in place.nodes}) if counted[row]]
     leaving = sorted((_likely_end(holders, row, tenures), row) for row in on_it)
-    free_at = _likely_free(occupancy, request, place, [(end, table.allocations[row]) for end, row in leaving], start.at)
+    free_at = _likely_free(occupancy, request, place, [(end, table.allocations[row]) for end, row in leaving])
+    if free_at is None:
+        free_at = start.at  # quota is missing as well
+    elif starts_by is not None:
+        free_at = min(free_at, starts_by)
     kept = Allocation((), place.charge) if of_quota else place
     return Collection(
         Reservation(request.job.key, free_at, kept, is_collected=True),
@@ -143,12 +156,24 @@ def collect(
     )
 
 
+def _with_short_runs(holders: Holders, since: float, tenures: Tenures) -> Holders:
+    """The same with an end for each job that has not run for long: when it will have. The others keep none."""
+    begun, ends = holders.begun, holders.ends.copy()
+    endless = holders.rows[ends[holders.rows] == inf]
+    # It has run for 1 / _PART of the wait after 1 / (_PART - 1) of the wait at its start.
+    long_s = np.maximum(_LONG * tenures.patience_s, (begun[endless] - since) / (_PART - 1))
+    long_at = begun[endless] + long_s
+    ends[endless] = np.where(tenures.moment.have_come(long_at), inf, long_at)
+    return replace(holders, ends=ends)
+
+
 def _first_start(occupancy: Occupancy, request: Request, holders: Holders, now: float) -> Start | None:
-    """When and where the request starts if the holders end at `ends`, soonest first; ties by key.
+    """When and where the request starts if the holders end at `ends`, soonest first; ties by key. Holders without an
+    end stay.
 
     The first `_FEW` endings are tried before the others.
     """
-    table, rows, ends = holders.table, holders.rows, holders.ends
+    table, rows, ends = holders.table, holders.ending, holders.ends
     order = rows[np.argsort(ends[rows], kind="stable")]
     start = None
     with occupancy.trial():
@@ -166,9 +191,11 @@ def _likely_free(
     request: Request,
     place: Allocation,
     leaving: Sequence[tuple[float, Allocation]],
-    latest: float,
-) -> float:
-    """When the place is likely to be free. `leaving`: (likely end, what it gives back) of each job there, in order."""
+) -> float | None:
+    """When the place is likely to be free; None if it is not when all jobs there have left.
+
+    `leaving`: (likely end, what it gives back) of each job there, in order.
+    """
     whole = not request.job.gpu.is_share
 
     def is_free(count: int) -> bool:
@@ -178,23 +205,15 @@ def _likely_free(
             return occupancy.fits(place, whole=whole)
 
     if not leaving or not is_free(len(leaving)):
-        return latest  # quota is missing as well
-    return min(latest, leaving[first_true(0, len(leaving), is_free) - 1][0])
+        return None
+    return leaving[first_true(0, len(leaving), is_free) - 1][0]
 
 
 def _likely_end(holders: Holders, row: int, tenures: Tenures) -> float:
-    """The declared end, else after as long again as it has run; never after its assumed end."""
+    """The declared end, else after as long again as it has run; never after its known end."""
     job, moment = holders.table.jobs[row], tenures.moment
     begun, ends = float(holders.begun[row]), float(holders.ends[row])
     if job.expected_runtime_s is not None and not moment.has_come(begun + job.expected_runtime_s):
         return min(ends, begun + job.expected_runtime_s)
     now = float(moment.rounded_up_by_age(np.array([begun]), _STEP_S)[0])
     return min(ends, now + max(_LEAST_S, now - begun))
-
-
-def _assumed_ends(begun: FloatArray, tenures: Tenures) -> FloatArray:
-    """Assumed ends: for each job the first multiple of the assumed run time after its start that is still to come."""
-    assumed_s = _UNKNOWN * tenures.patience_s
-    now = tenures.moment.rounded_up(max(_STEP_S, tenures.patience_s // _LOOKS))
-    ends: FloatArray = begun + assumed_s * ((now - begun) // assumed_s + 1)
-    return ends

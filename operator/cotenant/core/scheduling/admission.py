@@ -6,9 +6,10 @@ less while turns are taken, so a request that found no place finds none later ei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from cotenant.core.actions.backfill import Reservation, Reservations
 from cotenant.core.actions.collect import Collection, Holders, collect, holders_of
@@ -16,7 +17,7 @@ from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.nominations import is_free, take
 from cotenant.core.actions.protection import ProtectionSearch
-from cotenant.core.actions.tenure import Tenures
+from cotenant.core.actions.tenure import Tenures, waits_since
 from cotenant.core.actions.victims import CandidateFinder
 from cotenant.core.allocation.allocation import AllocationBatch
 from cotenant.core.allocation.eviction_candidate import CandidateList
@@ -36,6 +37,10 @@ from cotenant.core.queueing.fair_share import within_guarantee
 Explain: TypeAlias = Callable[[Occupancy, Request, Sequence[JobKey]], Refusal]
 """(occupancy, request that finds no place there, jobs for which places are reserved) → the reason to wait."""
 
+_TRIES: Final = 4
+"""Requests of overdue jobs for which a place of a class is sought in vain in one cycle. Each takes milliseconds in a
+large cluster. Jobs behind them have no latest start, because the first has none."""
+
 
 class Admission:
     """The turns of one cycle: of a decision, or of a future that is played from it (`outlook`)."""
@@ -46,6 +51,8 @@ class Admission:
         "_explain",
         "_guarantee_waits",
         "_refusals",
+        "_tries",
+        "_unreserved",
         "_waiting",
         "booked",
         "collections",
@@ -67,6 +74,10 @@ class Admission:
         self.reservations = Reservations(cycle.moment, cycle.policy.reserve_within_s, booked)
         self._refusals: dict[Request, Refusal] = {}
         """Requests that found no place, in the order of their first turn."""
+        self._unreserved: set[Request] = set()
+        """Requests of overdue jobs for which no place can be reserved: of equal ones, the first has waited longest."""
+        self._tries: Counter[str] = Counter()
+        """Class of GPUs → number of these requests."""
         self._waiting: list[Entry] = []
         self._explain = explain
         self._guarantee_waits = False
@@ -111,7 +122,11 @@ class Admission:
                 parts = self._candidates.parts
                 result = self._evict(job, request, self.tenures.candidates(job, request, cycle.running, parts))
             if result is None:
-                return self._collect(entry, request)
+                is_reserved = self._collect(entry, request)
+                if not is_reserved:
+                    self._unreserved.add(request)
+                    self._tries.update(request.classes)
+                return is_reserved
             take(self._cycle, entry, result)
             self.gave = True
             return True
@@ -121,9 +136,11 @@ class Admission:
         return request in self._refusals
 
     def is_spoken_for(self, request: Request) -> bool:
-        """No place will be reserved for the request any more in this cycle: it was refused, or GPUs of its class are
-        reserved for another job."""
-        return request in self._refusals or self.reservations.is_claimed(request)
+        """No place will be reserved for the request any more in this cycle: it was refused, no place can be, none was
+        found for several that came before it, or GPUs of its class are reserved for another job."""
+        refused = request in self._refusals or request in self._unreserved
+        tried = max((self._tries[name] for name in request.classes), default=0) >= _TRIES
+        return refused or tried or self.reservations.is_claimed(request)
 
     def release_reservations(self) -> list[Reservation]:
         """End the reservations for backfill, and return all reservations. Places of overdue jobs stay reserved.
@@ -205,7 +222,8 @@ class Admission:
         of_quota = lacks_quota and not is_entitled
         if not (is_entitled or of_quota or self.tenures.has_room(request, current.usage)):
             return False
-        collection = collect(occupancy, request, self._holders(request), self.tenures, of_quota=of_quota)
+        since = waits_since(entry.job)
+        collection = collect(occupancy, request, self._holders(request), self.tenures, since=since, of_quota=of_quota)
         if collection is None:
             return False
         self._refusals[request] = refusal
