@@ -128,9 +128,9 @@ def test_a_gpu_that_its_agent_lists_no_more_is_told_as_such() -> None:
     missing = replace(node.gpus[0], healthy=False, missing_since=0.0)
     gone = replace(node, gpus=(missing, *node.gpus[1:]))
     said = refused([gone], make_job("a", workers=2))
-    assert said.endswith(f"1 GPU is not handed out (the agent of the node lists it no more): {missing.uuid} on n1.")
+    assert said.endswith(f"1 GPU is not handed out (no longer listed by the agent of the node): {missing.uuid} on n1.")
     both = refused([gone, with_ill_gpu(make_node("n2", gpus=1))], make_job("a", workers=3))
-    assert "(unhealthy, or in use by a process outside Cotenant, or the agent of the node lists it no more)" in both
+    assert "(unhealthy, or in use by a process outside Cotenant, or no longer listed by the agent of the node)" in both
 
 
 @pytest.mark.parametrize(

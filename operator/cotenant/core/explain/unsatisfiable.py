@@ -34,7 +34,7 @@ from cotenant.core.quota.tree import QueueTree
 SHOWN_MAX: Final = 3
 """GPUs that are named in a sentence."""
 _UNHEALTHY: Final = "unhealthy, or in use by a process outside Cotenant"
-_NOT_LISTED: Final = "the agent of the node lists it no more"
+_NOT_LISTED: Final = "no longer listed by the agent of the node"
 
 
 def no_such_gpus(job: Job, inventory: Inventory) -> Refusal | None:
