@@ -17,6 +17,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.informers.quarantine import Stage, quarantine_after
+from cotenant.controller.lifecycle.policies.blocked_start import SPARES_S
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GpuRequest, Job
@@ -161,3 +162,10 @@ def test_a_job_that_could_not_start_waits_behind_the_others(
     start = BlockedStart(attempts=1, attempt=1, retry_at=retry_at, generation=generation)
     job = core_job(TrainingJobStatus(phase=Phase.PENDING, attempts=1, blocked_start=start))
     assert (job.submitted_at if job else None) == in_line_since
+
+
+def test_a_job_whose_last_starts_were_blocked_evicts_nobody_for_an_hour() -> None:
+    start = BlockedStart(attempts=3, attempt=1, retry_at=T0, generation=1)
+    job = core_job(TrainingJobStatus(phase=Phase.PENDING, attempts=3, blocked_start=start))
+    assert job is not None
+    assert job.evicts_from == T0 + SPARES_S

@@ -78,6 +78,7 @@ DIFFERENT: dict[str, Any] = {
     "spread": Spread("node", TopologyMode.PREFERRED),
     "distinct_gpus": False,
     "preemptible": False,
+    "evicts_from": 9.0,
     "excluded_nodes": frozenset({"n1"}),
     "only_nodes": frozenset({"n1"}),
     "volumes": VolumePlaces(frozenset({"n1"}), "claim data is bound to volume disk in zone a"),

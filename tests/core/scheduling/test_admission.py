@@ -17,7 +17,7 @@ from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Refusal
 from cotenant.core.scheduling.admission import Admission
 from tests.support.clusters import UNPROTECTED, make_job, make_node, make_placement, make_queue, make_snapshot
 
-RED = make_queue("red", guaranteed=8)
+RED, BLUE = make_queue("red", guaranteed=8), make_queue("blue", guaranteed=0)
 NOW = 1_000.0
 
 
@@ -233,3 +233,41 @@ def test_nobody_leaves_for_a_place_that_is_free_already_also_from_a_node_with_to
     plan = schedule(make_snapshot(nodes=nodes, queues=[red], jobs=[elastic, waits], now=NOW), UNPROTECTED)
 
     assert [(type(action), action.job) for action in plan.actions] == [(Admit, "red/waits")]
+
+
+def test_a_job_that_is_unlikely_to_run_evicts_nobody_until_its_time_has_come() -> None:
+    """Its last attempts never ran: evictions for the next one would only lose work."""
+    borrower = running("long", 0, 1, queue="blue")
+    taken = make_snapshot(
+        nodes=[make_node("n1", gpus=2)],
+        queues=[RED, BLUE],
+        jobs=[borrower, make_job("wrong-image", workers=2, evicts_from=NOW + 3_600)],
+        now=NOW,
+    )
+    told = schedule(taken, UNPROTECTED)
+    assert not told.actions
+    (verdict,) = told.verdicts.values()
+    assert verdict.message.endswith(
+        "Its last attempts never ran (StartBlocked), so no job is evicted for it until 1970-01-01T01:16:40Z, unless it"
+        " is edited."
+    )
+
+    later = schedule(replace(taken, now=NOW + 3_600), UNPROTECTED)
+    assert [(type(action), action.job) for action in later.actions] == [(Evict, "blue/long")]
+
+
+def test_a_job_that_evicts_nobody_holds_up_no_evictions_of_others() -> None:
+    jobs = (
+        running("low", 0, 1, queue="blue"),
+        make_job("wrong-image", workers=2, evicts_from=NOW + 3_600),
+        make_job("high", queue="blue", workers=2, priority=9, at=1),
+    )
+    turns = Turns(*jobs, queues=(RED, BLUE))
+    assert turns.outcomes["wrong-image"][0] is EntryOutcome.WAITING
+    assert turns.cycle.outcome.evictions.keys() == {"blue/low"}
+
+
+def test_a_job_that_evicts_nobody_takes_what_others_give_back() -> None:
+    leaving = replace(running("gone", 0, 1, queue="blue"), evicting=True)
+    turns = Turns(leaving, make_job("wrong-image", workers=2, evicts_from=NOW + 3_600), queues=(RED, BLUE))
+    assert turns.entry("wrong-image").nominated_to is not None

@@ -24,7 +24,7 @@ from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.quarantine import Stage
 from cotenant.controller.informers.volume_index import MountedClaim
-from cotenant.controller.lifecycle.policies.blocked_start import avoided, paused_until
+from cotenant.controller.lifecycle.policies.blocked_start import avoided, evicts_from, paused_until
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING, Phase
 from cotenant.core.model.objects import GpuRequest, Job, Placement
@@ -78,8 +78,11 @@ class CoreJobs:
         ):
             return None
         job = _as_asked(self.reading(record, now).job, record, now)
+        if again_at is None or job is None:
+            return job
         # A job whose start was blocked goes behind the jobs that wait by then, and reserves no GPUs by its age.
-        return job if again_at is None or job is None else replace(job, submitted_at=again_at, requeued_at=again_at)
+        spares_until = evicts_from(record.status, record.generation)
+        return replace(job, submitted_at=again_at, requeued_at=again_at, evicts_from=spares_until)
 
     def is_paused(self, record: JobRecord) -> bool:
         """True if the job waits after an attempt that never ran. It comes back to the line when its pause is over."""

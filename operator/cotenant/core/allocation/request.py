@@ -101,6 +101,7 @@ def request_key(job: Job) -> RequestKey:
         job.spread,
         job.distinct_gpus,
         job.preemptible,
+        job.evicts_from,
         job.excluded_nodes,
         job.only_nodes,
         job.volumes,

@@ -91,6 +91,16 @@ def protected(refusal: Refusal, protection: Protection) -> Refusal:
     )
 
 
+def sparing(refusal: Refusal, until: float) -> Refusal:
+    """The reason of a job that evicts nobody until then."""
+    at = format_instant(until)
+    message = (
+        f"{refusal.message} Its last attempts never ran (StartBlocked), so no job is evicted for it until {at}, unless"
+        " it is edited."
+    )
+    return replace(refusal, message=message, evidence=(*refusal.evidence, ("evicts_from", at)))
+
+
 def _no_space(current: Occupancy, request: Request, option: Option, reserved_for: Collection[JobKey]) -> Refusal:
     allowed = headroom(current.usage, request, option, current.lendable_idle())
     nodes, wanted = current.fit_cache, replace(option.placement_request, zone_workers=allowed.zone_workers)

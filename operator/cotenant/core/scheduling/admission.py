@@ -29,7 +29,7 @@ from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.behind_bookings import behind_bookings, starts_with_booking
 from cotenant.core.explain.forecast import Forecast, endings_of
-from cotenant.core.explain.pending_reason import protected
+from cotenant.core.explain.pending_reason import protected, sparing
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Reason, Refusal
 from cotenant.core.queueing.fair_share import within_guarantee
@@ -164,7 +164,9 @@ class Admission:
         """Waiting entries in the order of their turns, each with its reason."""
         protection = ProtectionSearch(self._cycle)
         for request in self._first_kinds():
-            if (binding := protection.binding(request, guarantee_waits=self._guarantee_waits)) is not None:
+            if (until := request.job.evicts_from) is not None and self._spares(request.job):
+                self._refusals[request] = sparing(self._refusals[request], until)
+            elif (binding := protection.binding(request, guarantee_waits=self._guarantee_waits)) is not None:
                 self._refusals[request] = protected(self._refusals[request], binding)
         for entry in self._waiting:
             if entry.request is not None:
@@ -199,7 +201,13 @@ class Admission:
         )
         return self._evict(job, request, candidates)
 
+    def _spares(self, job: Job) -> bool:
+        """True if nobody is evicted for the job at this moment."""
+        return job.evicts_from is not None and not self._cycle.moment.has_come(job.evicts_from)
+
     def _evict(self, job: Job, request: Request, candidates: CandidateList) -> PlacementResult | None:
+        if self._spares(job):
+            return None
         outcome, after = self._cycle.outcome, self._cycle.accounts.open_after_evictions()
         found = find_victims(after, request, candidates, outcome, self._cycle.moment)
         if found is None:
@@ -248,7 +256,9 @@ class Admission:
         """Refuse the entry. Equal requests share one reason; for the first of them a place may be reserved."""
         if request not in self._refusals:
             current = self._cycle.accounts.current
-            self._guarantee_waits |= within_guarantee(current.usage, request, request.queue)
+            spares = self._spares(request.job)
+            # A job that may never start holds up no evictions of others.
+            self._guarantee_waits |= not spares and within_guarantee(current.usage, request, request.queue)
             reserved_for = [reservation.job for reservation in self.reservations.all()]
             refusal = self._explain(current, request, reserved_for)
             refusal = self._refusals[request] = behind_bookings(refusal, self.booked, current, request)

@@ -15,6 +15,7 @@ from cotenant.controller.lifecycle.policies.blocked_start import (
     LASTING_S,
     PAUSE_MAX_S,
     PAUSE_MIN_S,
+    SPARES_S,
     STUCK_S,
     UNSURE_S,
     avoided,
@@ -173,6 +174,18 @@ def test_an_attempt_after_a_blocked_one_is_charged_again() -> None:
 def test_an_edit_ends_the_pause(generation: int, until: float | None) -> None:
     start = BlockedStart(attempts=1, attempt=1, retry_at=T0 + 9, generation=1)
     assert blocked_start.paused_until(TrainingJobStatus(blocked_start=start), generation) == until
+
+
+@pytest.mark.parametrize(
+    ("attempts", "generation", "until"),
+    [(2, 1, None), (3, 1, T0 + 9 + SPARES_S), (99, 1, T0 + 9 + SPARES_S), (99, 2, None)],
+    ids=["two attempts", "three attempts", "many attempts", "an edited spec"],
+)
+def test_after_three_attempts_that_never_ran_a_job_evicts_nobody_for_an_hour(
+    attempts: int, generation: int, until: float | None
+) -> None:
+    start = BlockedStart(attempts=attempts, attempt=1, retry_at=T0 + 9, generation=1)
+    assert blocked_start.evicts_from(TrainingJobStatus(blocked_start=start), generation) == until
 
 
 def test_excluded_nodes_are_kept_until_their_time_and_the_newest_reason_counts() -> None:

@@ -2,7 +2,8 @@
 
 Such an attempt costs nobody anything: its GPUs are given back at once, nothing is charged, no retry is used, and a node
 is avoided only if it is the cause. The job waits behind the others, with growing pauses, and is tried again without
-end, because the cause may pass. The condition `StartBlocked` quotes the cause.
+end, because the cause may pass. After three such attempts in a row it starts on free GPUs, and evicts nobody for an
+hour. The condition `StartBlocked` quotes the cause.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
 PAUSE_MIN_S, PAUSE_MAX_S = 5, 300
+_IN_GOOD_FAITH: Final = 3
+"""After so many attempts in a row that never ran, the next one may never run either."""
+SPARES_S: Final = 3_600.0
+"""How long such a job then evicts nobody. Otherwise a wrong image would end others' jobs every few minutes."""
 STUCK_S: Final = 30.0
 """How long a stuck pod is waited for: some causes pass at once."""
 UNSURE_S: Final = 60.0
@@ -131,6 +136,14 @@ def paused_until(status: TrainingJobStatus, generation: int) -> float | None:
     if start is None or start.generation != generation:
         return None
     return unix_seconds(start.retry_at)
+
+
+def evicts_from(status: TrainingJobStatus, generation: int) -> float | None:
+    """Until when a job evicts nobody, because its last attempts never ran; None if it may evict."""
+    again_at, start = paused_until(status, generation), status.blocked_start
+    if again_at is None or start is None or start.attempts < _IN_GOOD_FAITH:
+        return None
+    return again_at + SPARES_S
 
 
 def avoided(status: TrainingJobStatus, generation: int, now: float) -> frozenset[str]:
