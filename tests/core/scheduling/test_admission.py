@@ -271,3 +271,14 @@ def test_a_job_that_evicts_nobody_takes_what_others_give_back() -> None:
     leaving = replace(running("gone", 0, 1, queue="blue"), evicting=True)
     turns = Turns(leaving, make_job("wrong-image", workers=2, evicts_from=NOW + 3_600), queues=(RED, BLUE))
     assert turns.entry("wrong-image").nominated_to is not None
+
+
+def test_gpus_are_reserved_for_the_next_job_and_not_for_one_that_is_unlikely_to_run() -> None:
+    ending = running("ending", 0, 1, expected_runtime_s=200)
+    turns = Turns(
+        ending,
+        make_job("wrong-image", workers=2, evicts_from=NOW + 3_600),
+        make_job("next", workers=2, at=1, cpu_milli=1),
+        gpus=2,
+    )
+    assert [one.job for one in turns.admission.reservations.all()] == ["red/next"]

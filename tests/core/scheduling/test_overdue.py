@@ -148,3 +148,17 @@ def test_a_job_that_has_to_borrow_takes_nothing_from_a_job_inside_its_guarantee(
 
     assert admitted(cluster(*jobs, gpus=2, queues=queues)) == ["blue/rightful"]
     assert admitted(cluster(jobs[0], gpus=2, queues=queues)) == ["red/wide"]
+
+
+def test_no_gpus_are_reserved_for_a_job_that_is_unlikely_to_run() -> None:
+    """Its last attempts never ran. A free GPU goes to others, until its time has come."""
+    wide = make_job("wrong-image", gpus=2, at=1.0, evicts_from=NOW + 60.0)
+    snapshot = cluster(busy(0), wide, make_job("fresh", at=9_999.0))
+    assert admitted(snapshot) == ["red/fresh"]
+    assert not admitted(replace(snapshot, now=NOW + 60.0))
+
+
+def test_the_latest_start_of_a_job_counts_from_when_others_are_evicted_for_it_again() -> None:
+    job = make_job("wrong-image", gpus=2, at=1.0, evicts_from=NOW + 60.0, max_runtime_s=9)
+    (verdict,) = schedule(cluster(busy(0, max_runtime_s=4_000), job), POLICY).verdicts.values()
+    assert verdict.starts_by == NOW + 60.0 + 4_000

@@ -72,8 +72,12 @@ class Tenures:
         return self.moment.has_come(self.overdue_since(job))
 
     def overdue_since(self, job: Job) -> float:
-        """Time at which it will have waited so long; infinity: never."""
-        return waits_since(job) + self.patience_s if self.patience_s > 0 else inf
+        """Time at which it will have waited so long; infinity: never. While nobody is evicted for it, nothing is
+        reserved for it either: GPUs would stand idle for a job that is unlikely to run.
+        """
+        if self.patience_s <= 0:
+            return inf
+        return max(waits_since(job) + self.patience_s, job.evicts_from or -inf)
 
     def is_guaranteed(self, request: Request) -> bool:
         """True if the guarantee of its queue would cover the request if the queue held nothing else."""

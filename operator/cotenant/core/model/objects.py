@@ -227,7 +227,8 @@ class Job:
     requeued_at: float | None = None
     """When it last began to wait again, after a run or a suspension. None: it has waited since its submission."""
     evicts_from: float | None = None
-    """Until then it evicts nobody, because its last attempts never ran. None: it may evict."""
+    """Until then nobody is evicted for it and nothing is reserved for it, because its last attempts never ran. None:
+    no such time."""
     placement: Placement | None = None
     """Set: the job holds these GPUs (admitted, starting or running). Unset: it waits."""
     admitted_at: float | None = None

@@ -257,12 +257,12 @@ class Admission:
         if request not in self._refusals:
             current = self._cycle.accounts.current
             spares = self._spares(request.job)
-            # A job that may never start holds up no evictions of others.
+            # A job that may never start holds up no evictions of others, and GPUs are reserved for the next one.
             self._guarantee_waits |= not spares and within_guarantee(current.usage, request, request.queue)
             reserved_for = [reservation.job for reservation in self.reservations.all()]
             refusal = self._explain(current, request, reserved_for)
             refusal = self._refusals[request] = behind_bookings(refusal, self.booked, current, request)
-            if self.reservations.claims_classes(request, refusal):
+            if not spares and self.reservations.claims_classes(request, refusal):
                 kept = self.reservations.reserve(entry.job, request, self._new_forecast())
                 if kept is not None:
                     self._cycle.accounts.allocate(kept.allocation)

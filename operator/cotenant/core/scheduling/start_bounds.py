@@ -4,6 +4,7 @@ Overdue jobs that are entitled to what they ask for (`Tenures.is_entitled`) are 
 the patience p, and h the longest time for which a job of the class may hold GPUs, the jobs of one class are bounded by
     b₁ = the end of the reservation's last holder, if GPUs are reserved for it, else s₁ + p + h
     bₙ = max(bₙ₋₁, sₙ + p) + h                        where sₙ is when the job began to wait
+If nobody is evicted for a job before some later time (`Job.evicts_from`), that time takes the place of sₙ + p.
 h is the tenure limit if one is set, else the longest `maxRuntime` of all jobs that run or wait there. A job without an
 end gives no h, and so no bound. A job that comes later and may run longer than h moves the bounds. A job that has to
 borrow has no latest start if another queue has a guarantee.
@@ -17,7 +18,7 @@ from math import inf
 from typing import Final, TypeAlias
 
 from cotenant.core.actions.collect import Collection
-from cotenant.core.actions.tenure import Tenures, waiting_order, waits_since
+from cotenant.core.actions.tenure import Tenures, waiting_order
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
@@ -85,7 +86,7 @@ def bounds_in_turn(waiting: Iterable[Waiting], tenures: Tenures) -> dict[JobKey,
         if before == -inf and tenures.is_overdue(one.job):
             bound = _reserved(one.collection)
         else:
-            at = max(before, waits_since(one.job) + tenures.patience_s) + one.longest_s
+            at = max(before, tenures.overdue_since(one.job)) + one.longest_s
             bound = StartBound(at, UNKNOWN if at == inf else "")
         last.update(dict.fromkeys(one.classes, bound.at))
         found[one.job.key] = bound
