@@ -166,15 +166,20 @@ async def test_a_lease_that_nobody_answers_for_is_told_with_the_reason(caplog: p
     assert caplog.messages[0] == "lease a/b cannot be renewed: no answer within 0.05 s"
 
 
-async def test_a_leadership_that_was_regained_while_a_renewal_waited_was_lost_in_between() -> None:
-    kube, clock = FakeKube(), Clock()
-    elector = replica(kube, "one", "interrupted", clock)
-    changes: list[bool] = []
+async def leading(kube: FakeKube, name: str, clock: Clock) -> tuple[LeaderElector, list[bool]]:
+    """A replica that leads and renews no more by itself, and all changes that it has told."""
+    elector, changes = replica(kube, "one", name, clock), list[bool]()
     running = asyncio.create_task(elector.run(changes.append))
     while not changes:  # noqa: ASYNC110 - until it leads
         await asyncio.sleep(0)
     running.cancel()
     await asyncio.wait({running})
+    return elector, changes
+
+
+async def test_a_leadership_that_was_regained_while_a_renewal_waited_was_lost_in_between() -> None:
+    kube, clock = FakeKube(), Clock()
+    elector, changes = await leading(kube, "interrupted", clock)
     clock.now += TIMES.renew_deadline_s - 0.1  # the renewal is sent in time, and answered late
 
     def answer_late() -> None:
@@ -189,13 +194,7 @@ async def test_a_leadership_that_was_regained_while_a_renewal_waited_was_lost_in
 async def test_a_renewal_that_is_repeated_after_a_slow_answer_costs_no_leadership(taken: bool) -> None:
     """The API server carried out the first attempt and answered too late: the second one meets another version."""
     kube, clock = FakeKube(), Clock()
-    elector = replica(kube, "one", "slow", clock)
-    changes: list[bool] = []
-    running = asyncio.create_task(elector.run(changes.append))
-    while not changes:  # noqa: ASYNC110 - until it leads
-        await asyncio.sleep(0)
-    running.cancel()
-    await asyncio.wait({running})
+    elector, changes = await leading(kube, "slow", clock)
     clock.now += TIMES.poll_s
     written = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"} | ({"holderIdentity": "two"} if taken else {})}
     await kube.patch(LEASES, "slow", written, namespace="default")
