@@ -71,8 +71,10 @@ class Replica:
             self.feed = Feed(self._server, self._dice)
             self._tell(f"{self.process.name} starts")
             process = asyncio.get_running_loop().create_task(self._operate(), context=context_of(self.process))
-            await asyncio.wait({process})
-            FEEDS.pop(self.process, None)
+            try:
+                await asyncio.wait({process})
+            finally:
+                FEEDS.pop(self.process, None)  # also at the end of the world, which nothing else may hold
             if process.cancelled():
                 self._tell(f"{self.process.name} was killed")
             elif (error := process.exception()) is not None:
