@@ -61,7 +61,7 @@ class Unpacked:
             *(f"touch $R/dev/{name} && mount --bind /dev/{name} $R/dev/{name}" for name in DEVICES),
             "chmod 666 $COTENANT_TERMINATION_LOG && touch $R/dev/termination-log",
             "mount --bind $COTENANT_TERMINATION_LOG $R/dev/termination-log",
-            f"mkdir -p $R{SAVED_IN} && touch $R/etc/hosts && mount --bind /etc/hosts $R/etc/hosts",
+            f"mkdir -p $R{SAVED_IN} $R/workspace && touch $R/etc/hosts && mount --bind /etc/hosts $R/etc/hosts",
             f"mount --bind {checkpoints} $R{SAVED_IN} && chown {self.user} $R{SAVED_IN}",
             f"mount --bind {code} $R/workspace && mount -o remount,bind,ro $R/workspace",
             "mount -o remount,bind,ro $R",
@@ -114,9 +114,11 @@ def pods(unpacked: Unpacked) -> Iterator[Pods]:
 
 
 @pytest.fixture
-def code(tmp_path: Path) -> Path:
-    tmp_path.chmod(0o755)
-    return tmp_path
+def code() -> Iterator[Path]:
+    """A folder that pods see: their /tmp is their own."""
+    with pod_sandbox.directory() as shared:
+        shared.chmod(0o755)
+        yield shared
 
 
 def options(**chosen: Any) -> list[str]:
