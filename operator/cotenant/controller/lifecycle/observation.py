@@ -26,6 +26,8 @@ class PodsObserved:
 
     pods: tuple[PodRecord, ...] = ()
     """Pods of all attempts."""
+    departed: tuple[PodRecord, ...] = ()
+    """Pods that may still run although their objects were deleted, by the word of their nodes' agents."""
     gone: tuple[PodRecord, ...] = ()
     """Deleted pods that had ended, in their last state."""
     disruptions: Mapping[str, Disruption] = field(default_factory=dict)
@@ -130,6 +132,12 @@ class Observation:
     def holders(self) -> tuple[PodRecord, ...]:
         """Pods that may still run and that the job's GPUs wait for: all but evaluators."""
         return tuple(pod for pod in self.pods if pod.held and pod.is_of_gang)
+
+    @property
+    def departed(self) -> tuple[PodRecord, ...]:
+        """Pods of the running attempt that were deleted by force and may still use the GPUs of its placement."""
+        there = {pod.uid for pod in self.pods}
+        return tuple(pod for pod in self.of_pods.departed if pod.is_of(self.status.attempts) and pod.uid not in there)
 
     @property
     def ended(self) -> dict[int, PodRecord]:

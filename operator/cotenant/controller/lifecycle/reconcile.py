@@ -271,7 +271,7 @@ def _starting(o: Observation) -> ReconcileResult:
     # After a resize the pods of the attempt before must be gone; those that their node does not end are not waited for.
     earlier = [pod for pod in o.holders if pod not in gang.values()]
     crowded = any(pod.node not in o.unreachable_nodes and not is_unconfirmed(o, pod) for pod in earlier)
-    create = len(gang) < o.size and not crowded and not isinstance(o.end, Undecided)
+    create = len(gang) < o.size and not (crowded or o.departed or isinstance(o.end, Undecided))
     result = ReconcileResult(create_pods=create, delete_pods=o.strays)
     obstacle = start_obstacles.first(o)
     if obstacle is None or obstacle.reason == o.status.reason:

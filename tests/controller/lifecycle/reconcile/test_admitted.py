@@ -39,6 +39,16 @@ STARTING = [
         create=True, again=T0 + 300,
     ),
     Case(
+        "a pod that was deleted by force is made again once its processes have ended",
+        observed(admitted(Phase.STARTING, *TWO), pod(0, ready=True), departed=(pod(1, node="n2"),)),
+        phase=Phase.STARTING, reason="PodStillRuns", says="pod train-1-1 was deleted by force", again=T0 + 300,
+    ),
+    Case(
+        "a pod of an earlier attempt that was deleted by force holds GPUs that this one was not given",
+        observed(admitted(Phase.STARTING, *TWO, attempts=2), pod(0, attempt=2), departed=(pod(1, node="n2"),)),
+        create=True, again=T0 + 300,
+    ),
+    Case(
         "pods that are all there but not ready are waited for",
         observed(admitted(Phase.STARTING, *TWO), pod(0, ready=True), pod(1)),
         again=T0 + 300,

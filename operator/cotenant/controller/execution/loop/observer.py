@@ -27,6 +27,7 @@ class Observer:
         """The job at `now`. The time of its last activity is updated in its memory."""
         memory, agents = self.memories[record.id], self.cache.nodes
         pods = self.cache.pods_of(record.id)
+        _, departed = self.cache.pods.holding(record.id)
         memory.activity = activity_of(record, memory, agents.gpu_nodes, now)
         sample, finding, peak = memory.progress_of(record.status.attempts), memory.use_finding, memory.peak
         return Observation(
@@ -36,6 +37,7 @@ class Observer:
             missing_queue=self.cluster.core_jobs.missing_queue(record),
             of_pods=PodsObserved(
                 pods=tuple(pods.values()),
+                departed=tuple(departed),
                 gone=self.cache.pods.deleted.ended_of(record.id),
                 disruptions=self.cache.pods.deleted.disruptions_of(record.id),
                 violations=self.cluster.nodes.violations(pods),

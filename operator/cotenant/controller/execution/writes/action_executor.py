@@ -52,7 +52,9 @@ class ActionExecutor:
         if record.job is not None and record.job.metadata.creation_timestamp is not None:
             waited_s = now - record.job.metadata.creation_timestamp.timestamp()
             self.executor.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited_s))
-        # 3. The pods.
+        # 3. The pods; if others of the job still run, the next look at the job says when.
+        if any(pod.held and pod.is_of_gang for pod in self.executor.cache.pods_of(record.id).values()):
+            return retry_at(self.executor.clock())
         return await self.executor.create_pods(committed)
 
     async def evict(self, record: JobRecord, action: Evict) -> ExecutionResult:

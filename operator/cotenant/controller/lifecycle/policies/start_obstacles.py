@@ -39,6 +39,8 @@ UNBOUND = "NotScheduled"
 """Reason of a pod that the kube-scheduler has neither bound nor refused."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 """Taint by which an administrator says that a node is down. Kubernetes then removes its pods and detaches volumes."""
+STILL_RUNS = "PodStillRuns"
+"""Reason of a pod that cannot be made again yet."""
 PREPARING = "ContainerCreating"
 """The word that `kubectl get pods` shows."""
 REPORT_AFTER_S = 30.0
@@ -68,8 +70,17 @@ def first(o: Observation) -> StartObstacle | None:
         at = reportable_at(o, pod)
         if at is not None and o.now >= at:
             return of_silent(o, pod)
+    if o.departed:
+        return StartObstacle(STILL_RUNS, _of_departed(o.departed[0]))
     delay = o.of_placement.creation_delay
     return StartObstacle("NotCreated", delay[:QUOTE_CHARS_MAX]) if delay else None
+
+
+def _of_departed(pod: PodRecord) -> str:
+    return (
+        f"pod {pod.name} was deleted by force, and its processes still run on node {pod.node}. It is made again once the"
+        " node's agent reports that they have ended"
+    )
 
 
 def of_waiting(pod: PodRecord) -> StartObstacle:

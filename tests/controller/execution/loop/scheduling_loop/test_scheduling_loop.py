@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.controller.client.kube import PODS, TRAINING_JOBS, Outcome, Reply
+from cotenant.controller.client.kube import GPU_NODES, PODS, TRAINING_JOBS, Document, Outcome, Reply
 from cotenant.controller.execution.writes.executor import RETRY_S
 from tests.controller.execution.replica import (
     SECRET,
@@ -15,6 +15,7 @@ from tests.controller.execution.replica import (
     Replica,
     collect_garbage,
     end_pods,
+    gpu_node,
     granted,
     phase,
     start_pods,
@@ -23,6 +24,7 @@ from tests.controller.execution.replica import (
     writes,
 )
 from tests.support.api_faults import Fault
+from tests.support.fake_kube import FakeKube
 
 pytestmark = pytest.mark.looptime
 
@@ -124,6 +126,52 @@ async def test_a_pod_that_the_api_server_will_never_take_ends_the_attempt_with_i
     submit(replica.kube)
     await replica.run()
     assert "the API server does not take pods/train-1-1: spec: Invalid value" in status(replica.kube)["message"]
+
+
+async def test_a_job_that_was_made_to_wait_by_hand_starts_again_once_its_pods_have_ended() -> None:
+    replica = Replica()
+    submit(replica.kube, workers=1)
+    await replica.run()
+    await start_pods(replica.kube)
+    await replica.run()
+    edited = status(replica.kube) | {"phase": "Pending"}
+    document = replica.kube.stored(TRAINING_JOBS, "train", "red")
+    assert document is not None
+    replica.kube.put(TRAINING_JOBS, document | {"status": edited})
+    await replica.run(5.0)
+    assert (status(replica.kube)["attempts"], await granted(replica.kube)) == (2, {"!train-1-0": ["GPU-n1-0"]})
+    await end_pods(replica.kube)
+    await replica.run()
+    assert await granted(replica.kube) == {"train-2-0": ["GPU-n1-1"]}
+
+
+def report(kube: FakeKube, *pods: Document) -> None:
+    """The agent of n1 reports these pods as holders of its first GPU."""
+    holders = [
+        {"podUID": pod["metadata"]["uid"], "namespace": "red", "pod": pod["metadata"]["name"], "job": "train",
+         "jobUID": pod["metadata"]["ownerReferences"][0]["uid"], "attempt": 1, "nodeRank": 0, "evidence": "Processes",
+         "gpus": [{"uuid": "GPU-n1-0", "memoryMiB": 81_920, "computeMilli": 1000}], "since": "2026-01-01T00:00:00Z"}
+        for pod in pods
+    ]  # fmt: skip
+    agent = gpu_node("n1")
+    kube.put(GPU_NODES, agent | {"status": agent["status"] | {"holders": holders}})
+
+
+async def test_a_pod_that_is_deleted_by_force_is_made_again_once_the_agent_sees_nothing_of_it() -> None:
+    replica = Replica()
+    submit(replica.kube, workers=1)
+    await replica.run()
+    await start_pods(replica.kube)
+    pod = replica.kube.stored(PODS, "train-1-0", "red")
+    assert pod is not None
+    report(replica.kube, pod)
+    replica.observe()
+    replica.kube.remove(PODS, "train-1-0", "red")
+    await replica.run(5.0)
+    assert (status(replica.kube)["reason"], await granted(replica.kube)) == ("PodStillRuns", {})
+    report(replica.kube)
+    await replica.run()
+    assert (status(replica.kube)["attempts"], await granted(replica.kube)) == (1, {"train-1-0": ["GPU-n1-0"]})
 
 
 async def test_pods_whose_job_is_gone_are_ended_and_hold_their_gpus_until_they_are_gone() -> None:
