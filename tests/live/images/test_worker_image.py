@@ -1,4 +1,4 @@
-"""The worker image as the file system of pods: read-only, a user without a name, process 1 as the manifest names it.
+"""The worker image as the file system of pods: read-only, the user of pods, process 1 as the manifest names it.
 
 `make test-images`. It is left out elsewhere, because it brings gigabytes of torch.
 """
@@ -143,7 +143,7 @@ def test_torch_compile_works_and_says_the_programs_own_error(pods: Pods) -> None
     assert (codes, "ValueError: bad batch 7 (compiled.py:" in logs) == ([1], True), logs
 
 
-def test_the_root_is_read_only_the_user_has_no_name_and_process_1_is_ours(code: Path, pods: Pods) -> None:
+def test_the_root_is_read_only_the_user_has_a_name_and_process_1_is_ours(code: Path, pods: Pods) -> None:
     script = """
         import getpass, os, pathlib, sys
         print("user", os.getuid(), getpass.getuser(), pathlib.Path.home())
@@ -160,7 +160,7 @@ def test_the_root_is_read_only_the_user_has_no_name_and_process_1_is_ours(code: 
     codes, logs = pods.run(code, "python", "look.py")
     assert codes == [0], logs
     for said in (
-        "user 65532 uid-65532 /tmp",
+        "user 65532 cotenant /tmp",
         "first ['cotenant', '-P', '-m', 'cotenant_worker']",
         "cannot write /opt/cotenant Read-only file system",
         "wrote /tmp",
