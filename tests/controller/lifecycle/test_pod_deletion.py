@@ -200,10 +200,33 @@ def test_the_next_attempt_does_not_wait_for_a_pod_that_its_node_never_ended() ->
     late = reconcile(observed(admitted(Phase.EVICTING, *ONE), asked(30), now=T0 + 60), TEN_MINUTES)
     assert late.status is not None
     kept = tuple(one for one in late.status.conditions if one.type == status_transitions.OVERDUE)
-    starting = admitted(Phase.STARTING, *ONE, attempts=2, conditions=kept)
+    starting = admitted(Phase.STARTING, ("n2", 1), attempts=2, conditions=kept)
     early = reconcile(observed(starting, asked(1), now=T0 + 60 + CONFIRM_S - 1), TEN_MINUTES)
     late_enough = reconcile(observed(starting, asked(1), now=T0 + 60 + CONFIRM_S), TEN_MINUTES)
     assert (early.create_pods, late_enough.create_pods) == (False, True)
+
+
+def test_the_next_attempt_is_placed_anew_if_it_was_given_the_gpus_of_a_pod_that_its_node_never_ended() -> None:
+    late = reconcile(observed(admitted(Phase.EVICTING, *ONE), asked(30), now=T0 + 60), TEN_MINUTES)
+    assert late.status is not None
+    kept = tuple(one for one in late.status.conditions if one.type == status_transitions.OVERDUE)
+    starting = admitted(Phase.STARTING, *ONE, ("n2", 1), attempts=2, conditions=kept)
+    early = reconcile(observed(starting, asked(1), now=T0 + 60 + CONFIRM_S - 1), TEN_MINUTES)
+    assert (early.create_pods, early.status) == (False, None)
+    left = reconcile(observed(starting, asked(1), now=T0 + 60 + CONFIRM_S), TEN_MINUTES)
+    assert left.status is not None
+    assert (left.create_pods, left.status.phase, left.status.message) == (
+        False,
+        Phase.EVICTING,
+        "pod train-1-0 on node n1 of the attempt before does not end, and uses GPUs of this one; the job is placed"
+        " anew",
+    )
+
+
+def test_no_pod_is_made_on_gpus_of_a_pod_whose_node_does_not_answer() -> None:
+    starting = admitted(Phase.STARTING, *ONE, attempts=2)
+    o = observed(starting, asked(1), now=T0 + 60, unreachable_nodes={"n1": T0})
+    assert not reconcile(o, TEN_MINUTES).create_pods
 
 
 @dataclass

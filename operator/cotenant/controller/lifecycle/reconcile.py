@@ -27,6 +27,7 @@ from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Att
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
 from cotenant.controller.lifecycle.pod_deletion import (
     effective_grace_s,
+    named,
     pods_to_end,
 )
 from cotenant.controller.lifecycle.policies import (
@@ -268,10 +269,11 @@ def _starting(o: Observation) -> ReconcileResult:
             status=changed, event=EventToRecord(reason="Running", message=f"{message}; its logs: {logs}")
         )
     gang = o.gang
-    # After a resize the pods of the attempt before must be gone; those that their node does not end are not waited for.
+    # After a resize the pods of the attempt before must be gone. Those that their node does not end are not waited for,
+    # unless they use the same GPUs.
     earlier = [pod for pod in o.holders if pod not in gang.values()]
     crowded = any(pod.node not in o.unreachable_nodes and not is_unconfirmed(o, pod) for pod in earlier)
-    create = len(gang) < o.size and not (crowded or o.departed or isinstance(o.end, Undecided))
+    create = len(gang) < o.size and not (crowded or o.in_the_way or o.departed or isinstance(o.end, Undecided))
     result = ReconcileResult(create_pods=create, delete_pods=o.strays)
     obstacle = start_obstacles.first(o)
     if obstacle is None or obstacle.reason == o.status.reason:
@@ -296,6 +298,15 @@ def _placement_revoked(o: Observation, settings: Settings) -> Ending | None:
         return None
     message = f"status.placement cannot be carried out: {o.of_placement.error}; the job is placed anew"
     return Eviction(event=LifecycleEvent.EVICTED, kind="PlacementImpossible", message=message, warning=True)
+
+
+def _place_taken(o: Observation, settings: Settings) -> Ending | None:
+    """End an attempt that waits for GPUs of a pod of the attempt before, if the node of that pod does not end it."""
+    stuck = tuple(pod for pod in o.in_the_way if is_unconfirmed(o, pod)) if o.phase is Phase.STARTING else ()
+    if not stuck:
+        return None
+    message = f"{named(stuck)} of the attempt before does not end, and uses GPUs of this one; the job is placed anew"
+    return Eviction(event=LifecycleEvent.EVICTED, kind=status_transitions.OVERDUE, message=message, warning=True)
 
 
 def _suspended(o: Observation, settings: Settings) -> Ending | None:
@@ -332,6 +343,7 @@ def _gpu_limit_broken(o: Observation, settings: Settings) -> Ending | None:
 
 ENDINGS: Final = (
     _placement_revoked,
+    _place_taken,
     _suspended,
     _creation_rejected,
     blocked_start.ending,

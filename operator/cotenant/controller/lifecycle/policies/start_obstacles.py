@@ -78,8 +78,8 @@ def first(o: Observation) -> StartObstacle | None:
 
 def _of_departed(pod: PodRecord) -> str:
     return (
-        f"pod {pod.name} was deleted by force, and its processes still run on node {pod.node}. It is made again once the"
-        " node's agent reports that they have ended"
+        f"pod {pod.name} was deleted by force, and its processes still run on node {pod.node}. It is made again once"
+        " the node's agent reports that they have ended"
     )
 
 
