@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 _INT64: Final = struct.Struct("<q")
-_COUNTERS: Final = ("calls", "stop_at", "step", "sequence", "saved_step", "listener", "trainer")
+_COUNTERS: Final = ("calls", "stop_at", "step", "sequence", "listener", "trainer")
 _SIZE: Final = 64
 
 

@@ -51,7 +51,6 @@ class MemoryBudget:
     total: int
     pool: int
     """Bytes for each process."""
-    overhead: int
     processes: int = 1
 
     @property
@@ -82,7 +81,7 @@ def memory_budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mi
             f" before the first tensor: {context_mib} MiB of CUDA context each and {nccl_mib} MiB for NCCL."
             f" Ask for more in gpu.memory or gpu.memoryFraction" + (", or for fewer gpuProcesses" * (processes > 1))
         )
-    return MemoryBudget(grant.uuid, grant.memory_mib << 20, total, pool, overhead << 20, processes)
+    return MemoryBudget(grant.uuid, grant.memory_mib << 20, total, pool, processes)
 
 
 def limit_variables(budgets: list[MemoryBudget]) -> dict[str, str]:

@@ -37,7 +37,6 @@ class Hello:
 
     role: Literal["rank", "node", "actor", "driver"]
     rank: int = -1
-    pid: int = 0
 
 
 @record
