@@ -46,6 +46,8 @@ from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 
 _RETRY_INTERVAL_S = 0.1
 _CONNECT_TIMEOUT_S = 5.0
+_LOOK_S = 2.0
+"""Pause between two looks at the server's process."""
 STOPPED_TIMEOUT_S = 20.0
 """A stopped (SIGSTOP) server is lost after this time. No code of the tenant runs there, so nothing stops it on purpose.
 """
@@ -83,7 +85,8 @@ class ServerPod:
         pages = await http_endpoint.serve(ProgressBoard(), self.ip, labels)
         self.tasks.start(self._watch(child))
         running = (self.contract.server or 0, 0, child.pid)
-        self.tasks.start(StoppedRanks(lambda: [running], partial(self._stopped, child), STOPPED_TIMEOUT_S).watch())
+        server = StoppedRanks(lambda: [running], partial(self._stopped, child), STOPPED_TIMEOUT_S)
+        self.tasks.every(_LOOK_S, server.check)
         self.tasks.start(self._follow_head())
         finish = await self.verdict
         pages.close()

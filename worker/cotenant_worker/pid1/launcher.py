@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cotenant import names
 from cotenant.contract import Contract, needs_ray
@@ -59,6 +59,11 @@ from cotenant_worker.supervision.worker_group import WorkerGroup
 
 if TYPE_CHECKING:
     from cotenant_worker.supervision.conductor import Conductor
+
+_SAMPLE_S: Final = 0.5
+"""Pause between two samples of the safe points."""
+_LOOK_S: Final = 2.0
+"""Pause between two looks at the processes of the ranks."""
 
 
 @dataclass(slots=True)
@@ -125,9 +130,9 @@ class Launcher:
         pages = await http_endpoint.serve(self.board, self.ip, labels)
         self._mark_phase("launcher")
         self.tasks.start(self._join())
-        self.tasks.start(self.preemption.sample_calls())
-        self.tasks.start(StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).watch())
-        self.tasks.start(LingeringRanks(self.ranks.lingering, self.ranks.end_lingering, self._warn).watch())
+        self.tasks.every(_SAMPLE_S, self.preemption.sample_calls)
+        self.tasks.every(_LOOK_S, StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).check)
+        self.tasks.every(_LOOK_S, LingeringRanks(self.ranks.lingering, self.ranks.end_lingering, self._warn).check)
         self.tasks.start(ScratchSpace(int(self.contract.platform.get("scratchMib", 0)), self._warn).watch())
         self.tracking.start(self.tasks)
         finish = await self.verdict
