@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from cotenant import names
 from cotenant.contract import Contract, GpuGrant, RankGrant
 from cotenant_worker.host import layout
-from cotenant_worker.ranks.device_environment import MPS_PIPE
-from cotenant_worker.ranks.environment import choose_collective, pod_uuids, visible_gpus
+from cotenant_worker.ranks.device_environment import MPS_PIPE, pod_uuids
+from cotenant_worker.ranks.environment import choose_collective, visible_gpus
 
 _CONTEXT_MIB = 512
 """CUDA context, kernels and library handles of one process, as bench/gpu.py measures them."""
