@@ -190,7 +190,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="cotenant-gpu-") as directory:
         bench = GpuBench(uuid, total, Path(directory), chosen.rounds)
         listen(bench.state / "launcher.sock")
-        SharedCounters(bench.state / "rank-0.counters", create=True)
+        SharedCounters(bench.state / "rank-0.counters")
         for measure in MEASUREMENTS:
             try:
                 measure(bench)

@@ -35,7 +35,7 @@ def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_both_ways_in_show_the_agents_own_options(command: Sequence[str]) -> None:
     ended = run(*command, "--help")
     assert (ended.returncode, ended.stdout.startswith("usage: cotenant agent ")) == (0, True)
-    assert "--simulate-file FILE" in ended.stdout
+    assert "--runtime-class RUNTIME_CLASS" in ended.stdout
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,6 @@ def test_a_node_that_cannot_be_read_is_an_error_of_its_gpus() -> None:
         main.simulated_annotation(cluster)
 
 
-def test_a_file_of_simulated_gpus_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "gpus.json"
-    with pytest.raises(GpuSourceError) as raised:
-        main.read_file(path)
-    assert str(raised.value) == f"{path} cannot be read: No such file or directory"
-
-
 class Reading:
     """A source that returns its number of reads, at a clock that a test moves; it can fail."""
 
@@ -128,15 +121,12 @@ def test_a_source_that_fails_has_its_last_result_and_without_one_its_error(monke
     assert limited() == "read 2"
 
 
-@pytest.mark.parametrize("flags", [["--simulate"], ["--simulate-file", "FILE"]], ids=["by annotation", "by file"])
-def test_simulated_gpus_are_those_of_the_annotation_or_of_the_file(tmp_path: Path, flags: list[str]) -> None:
+def test_simulated_gpus_are_those_of_the_annotation() -> None:
     document = '{"class": "H100", "memory": "80Gi", "count": 2}'
-    (tmp_path / "gpus.json").write_text(document)
-    args = main.parser().parse_args(
-        ["--node", "n1", *(flag.replace("FILE", str(tmp_path / "gpus.json")) for flag in flags)]
+    args = main.parser().parse_args(["--node", "n1", "--simulate"])
+    cluster: Any = SimpleNamespace(
+        node=lambda: {"metadata": {"annotations": {"cotenant.dev/simulated-gpus": document}}}
     )
-    annotations = {"cotenant.dev/simulated-gpus": document} if flags == ["--simulate"] else {}
-    cluster: Any = SimpleNamespace(node=lambda: {"metadata": {"annotations": annotations}})
     source = main.open_source(args, cluster)
     assert isinstance(source, SimulatedSource)
     assert [(gpu.gpu_class, gpu.memory_mib) for gpu in source.inventory().gpus] == [("H100", 81920)] * 2
@@ -170,9 +160,10 @@ class Told:
     def __init__(self, status: dict[str, Any]) -> None:
         self.status, self.patches = status, list[Any]()
         self.told = threading.Event()
+        self.annotations: dict[str, str] = {}
 
     def node(self) -> dict[str, Any]:
-        return {"metadata": {"name": "n1", "uid": "u"}}
+        return {"metadata": {"name": "n1", "uid": "u", "annotations": self.annotations}}
 
     def runtime_class_exists(self, name: str) -> bool:
         return name == "nvidia"
@@ -232,9 +223,10 @@ def test_a_driver_that_answers_is_not_told_of() -> None:
     assert cluster.patches == []
 
 
-def test_simulated_gpus_that_cannot_be_read_are_not_told_as_the_drivers(tmp_path: Path) -> None:
-    args = main.parser().parse_args(["--node", "n1", "--simulate-file", str(tmp_path / "none"), "--host", "/none"])
+def test_simulated_gpus_that_cannot_be_read_are_not_told_as_the_drivers() -> None:
+    args = main.parser().parse_args(["--node", "n1", "--simulate", "--host", "/none"])
     cluster: Any = Told({})
+    cluster.annotations["cotenant.dev/simulated-gpus"] = "no document"
     with pytest.raises(GpuSourceError):
         main.opened(args, cluster).inventory()
     assert cluster.patches == []

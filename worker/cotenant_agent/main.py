@@ -57,7 +57,6 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="cotenant agent", description="Publish this node's GPUs as a GPUNode.")
     made.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="this Node's name (default: $NODE_NAME)")
     made.add_argument("--simulate", action="store_true", help="GPUs from the Node's annotation, not from the driver")
-    made.add_argument("--simulate-file", type=Path, metavar="FILE", help="the same, from a file")
     made.add_argument(
         "--devices",
         default="",
@@ -220,7 +219,7 @@ def exit_refused(why: str) -> int:
 
 def opened(args: argparse.Namespace, cluster: GPUNodeClient) -> GpuSource:
     """The source of GPUs. If the driver cannot be read, the GPUNode says why, and the agent does not start."""
-    if args.simulate or args.simulate_file or args.devices:
+    if args.simulate or args.devices:
         return open_source(args, cluster)
     try:
         with unreadable_gpus.told_if_hanging(cluster):
@@ -233,9 +232,6 @@ def opened(args: argparse.Namespace, cluster: GPUNodeClient) -> GpuSource:
 
 
 def open_source(args: argparse.Namespace, cluster: GPUNodeClient) -> GpuSource:
-    if args.simulate_file is not None:
-        log.warning("SIMULATED GPUs, from %s: no GPU of this machine is read or protected", args.simulate_file)
-        return SimulatedSource(args.node, lambda: read_file(args.simulate_file), str(args.simulate_file))
     if args.simulate:
         where = f"annotation {ANNOTATION_SIMULATED_GPUS} of Node {args.node}"
         log.warning("SIMULATED GPUs, from %s: no GPU of this machine is read or protected", where)
@@ -248,13 +244,6 @@ def open_source(args: argparse.Namespace, cluster: GPUNodeClient) -> GpuSource:
     from cotenant_agent.gpus.nvml import NvmlSource
 
     return NvmlSource()
-
-
-def read_file(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise GpuSourceError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def node_of(cluster: GPUNodeClient) -> dict[str, Any]:

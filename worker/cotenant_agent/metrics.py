@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -17,11 +16,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from cotenant.serving.metrics_access import Access
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.gpu_holders import Evidence
+from cotenant_agent.gpus.readings import MIB
 from cotenant_agent.http_server import Answer, Respond
 from cotenant_agent.reports.dcgm_metrics import dcgm_metrics
 from cotenant_agent.reports.node_view import NodeView
 
-MIB: Final = 1024 * 1024
 AskAccess = Callable[[str], Access]
 """Authorization header → answer."""
 

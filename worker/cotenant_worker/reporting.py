@@ -200,7 +200,6 @@ class Saver:
         else:
             assert self.directory is not None
             local_store.save(self.directory, step, write, meta=extra, keep=self.keep)
-        launcher.set_counter("saved_step", step)
         launcher.send({"op": "saved", "step": step})
 
     def latest(self) -> local_store.Checkpoint | None:

@@ -18,8 +18,8 @@ def prepared(*held: tuple[str, int]) -> PreparedClaim:
     return PreparedClaim(namespace="guests", name="c", uid="u", pool="n1", devices=devices, pods=())
 
 
-def edits(claim: PreparedClaim, **options: bool) -> dict[str, Any]:
-    document = cdi_spec.spec(claim, {"GPU-A": A, "GPU-B": B}, **options)
+def edits(claim: PreparedClaim) -> dict[str, Any]:
+    document = cdi_spec.spec(claim, {"GPU-A": A, "GPU-B": B})
     (only,) = document["devices"]
     assert cdi_spec.cdi_device(claim.uid) == f"{document['kind']}={only['name']}"
     found: dict[str, Any] = only["containerEdits"]
@@ -47,10 +47,3 @@ def test_a_simulated_gpu_has_no_device_node() -> None:
 def test_of_a_partitioned_gpu_no_claim_gets_the_whole_device() -> None:
     instance = replace(A, uuid="MIG-A", parent="GPU-A", profile="1g.10gb")
     assert cdi_spec.device_nodes([instance]) == []
-
-
-def test_limits_are_told_where_all_gpus_have_the_same() -> None:
-    equal, unequal = prepared(("GPU-A", 100), ("GPU-B", 100)), prepared(("GPU-A", 100), ("GPU-B", 99))
-    limits = ["NVIDIA_GPU_MEMORY_REQUEST=100", "NVIDIA_GPU_MEMORY_LIMIT=100"]
-    assert edits(equal, memory_limits=True)["env"][2:] == limits
-    assert edits(unequal, memory_limits=True)["env"][2:] == edits(equal)["env"][2:] == []

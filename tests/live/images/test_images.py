@@ -82,8 +82,8 @@ def test_an_image_brings_the_bytecode_of_what_it_imports(run: Callable[..., str]
     ("target", "command", "says"),
     [
         ("operator", ["python", "-m", "cotenant", "operator", "--help"], "--worker-image"),
-        ("agent", ["python", "-m", "cotenant_agent", "--help"], "--simulate-file"),
-        ("agent", ["cotenant", "agent", "--help"], "--simulate-file"),
+        ("agent", ["python", "-m", "cotenant_agent", "--help"], "--runtime-class"),
+        ("agent", ["cotenant", "agent", "--help"], "--runtime-class"),
     ],
 )
 def test_the_command_that_the_chart_runs_is_there(

@@ -39,7 +39,7 @@ def lines_of(listener: socket.socket, count: int) -> list[dict[str, Any]]:
         return [json.loads(stream.readline()) for _ in range(count)]
 
 
-HELLO = {"op": "hello", "role": "rank", "rank": 2, "pid": 41}
+HELLO = {"op": "hello", "role": "rank", "rank": 2}
 
 
 def test_the_first_message_comes_after_a_greeting_and_each_has_its_rank(
@@ -82,7 +82,7 @@ def test_a_fork_has_a_connection_of_its_own(listener: socket.socket, monkeypatch
     client.send({"op": "second"})
     assert parents != client._identity
     assert lines_of(listener, 2) == [HELLO, {"op": "first", "rank": 2}]
-    assert lines_of(listener, 2) == [HELLO | {"pid": 42}, {"op": "second", "rank": 2}]
+    assert lines_of(listener, 2) == [HELLO, {"op": "second", "rank": 2}]
 
 
 def test_messages_are_dropped_without_a_launcher_and_one_that_comes_later_is_found(tmp_path: Path) -> None:

@@ -28,10 +28,6 @@ class Gang:
     head: Started
     servers: list[Started]
 
-    def codes(self) -> list[int]:
-        """Exit codes of all pods."""
-        return [each.finish(START_S)[0] for each in (self.head, *self.servers)]
-
 
 def asked(*words: str, servers: int = 2, **fields: Any) -> Contract:
     """Host names are addresses here: there is no DNS."""
@@ -98,10 +94,11 @@ def test_ranks_that_start_again_in_place_find_servers_that_begin_anew(tmp_path: 
     assert float(termination.results["error"]) < 0.01
 
 
-def test_a_programs_failure_is_the_servers_code_too(tmp_path: Path) -> None:
+def test_a_programs_failure_is_the_servers_code_too_and_they_name_the_pod_of_its_rank(tmp_path: Path) -> None:
     job = replace(asked(), command=("python", "behave.py", "exit", "42"))
     with together(tmp_path, job) as gang:
-        assert gang.codes() == [42, 42, 42]
+        ended = [pod.finish(START_S) for pod in (gang.head, *gang.servers)]
+    assert [(code, termination.rank, termination.pod) for code, _, termination in ended] == [(42, 0, 0)] * 3
 
 
 def test_a_killed_server_ends_the_attempt_as_the_platforms_fault_and_every_pod_says_which(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,3 +143,17 @@ def test_a_bad_contract_ends_with_84_and_names_the_field(tmp_path: Path, documen
     assert (ended, termination.code, termination.reason) == (84, 84, "BadContract")
     assert message in termination.message
     assert message in log
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("cotenant_worker.pid1.launcher", {"supervision.conductor", "supervision.supervisor", "parameter_server.pod"}),
+        ("cotenant_worker.parameter_server.pod", {"supervision.conductor", "pid1.launcher", "ranks.rank_processes"}),
+        ("cotenant_worker.pid1.entry", {"pid1.launcher", "parameter_server.pod"}),
+    ],
+)
+def test_process_1_imports_nothing_of_what_another_kind_of_pod_needs(module: str, absent: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert {f"cotenant_worker.{name}" for name in absent} & set(found) == set()

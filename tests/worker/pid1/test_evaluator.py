@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.contract import Contract, ContractError, EvaluatorSpec
+from cotenant.contract import Contract, EvaluatorSpec
 from cotenant_worker.pid1.entry import check, own_contract
-from cotenant_worker.pid1.evaluator import as_job_of_one, told_of
+from cotenant_worker.pid1.evaluator import told_of
 from cotenant_worker.ranks.environment import base_environment, rank_environment
 from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.worker_group import WorkerGroup, assign_ranks
@@ -110,8 +110,3 @@ def test_a_chief_without_memory_is_told_of_its_own(rank: int, field: str) -> Non
     said = "rank {} was killed by the kernel: out of host memory. Ask for more in {}"
     finish = Finish(137, "OutOfMemory", said.format(rank, "resources.memory"), rank=rank)
     assert told_of(job, finish) == replace(finish, message=said.format(rank, field))
-
-
-def test_a_job_without_one_has_none() -> None:
-    with pytest.raises(ContractError, match="evaluator: the job has none"):
-        as_job_of_one(contract([1], command=("python", "train.py")))

@@ -83,7 +83,7 @@ def test_an_image_can_neither_lift_the_limits_nor_contradict_them(found: dict[st
 
 def test_jax_gets_its_limit_by_one_name() -> None:
     """With both names JAX ends its plugin of CUDA by a ValueError, and goes on with the CPU."""
-    (budget,) = [memory_limits.MemoryBudget("GPU-a", 4, 8, 2, 1)]
+    (budget,) = [memory_limits.MemoryBudget("GPU-a", 4, 8, 2)]
     assert [name for name in memory_limits.limit_variables([budget]) if name.endswith("_MEM_FRACTION")] == [
         "XLA_PYTHON_CLIENT_MEM_FRACTION"
     ]

@@ -20,9 +20,20 @@ def test_the_launcher_gets_a_greeting_and_the_phase(tmp_path: Path, monkeypatch:
         mark_phase("ray imported")
         connection, _ = launcher.accept()
         with connection, connection.makefile("rb") as lines:
-            assert [MESSAGES.decode(line) for line in lines] == [Hello("node"), PhaseReached("ray imported")]
+            assert [MESSAGES.decode(next(lines)) for _ in range(2)] == [
+                Hello("rank", rank=0),
+                PhaseReached("ray imported", rank=0),
+            ]
 
 
-def test_a_start_goes_on_without_a_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "rank", ["", "first"], ids=["without a launcher", "with a variable of the image that is no rank"]
+)
+def test_a_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: str) -> None:
     monkeypatch.setenv(layout.ENV_STATE, str(tmp_path))
-    mark_phase("ray imported")
+    monkeypatch.setenv("RANK", rank)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as launcher:
+        if rank:
+            launcher.bind(str(layout.socket_path()))
+            launcher.listen()
+        mark_phase("ray imported")

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from types import SimpleNamespace
-
-import pytest
-
-from cotenant_worker.supervision import lingering_ranks
 from cotenant_worker.supervision.lingering_ranks import (
     FAILED_S,
     HELD_S,
@@ -26,7 +19,7 @@ class Seen:
     def __init__(self, *found: Lingering) -> None:
         self.ended: list[tuple[int, int, bool]] = []
         self.warnings: list[tuple[str, str]] = []
-        self.watch = LingeringRanks(
+        self.ranks = LingeringRanks(
             lambda: found,
             lambda *order: self.ended.append(order),
             lambda key, text: self.warnings.append((key, text)),
@@ -34,7 +27,7 @@ class Seen:
 
     def at(self, *times: float) -> Seen:
         for now in times:
-            self.watch.check(now)
+            self.ranks.check(now)
         return self
 
 
@@ -58,17 +51,3 @@ def test_a_program_that_has_returned_is_said_once_with_what_keeps_it_and_ends_ho
     ]
     assert seen.at(49.0 + HELD_S).ended == []
     assert seen.at(50.0 + HELD_S, 50.0 + HELD_S + KILL_S).ended == [(0, 3, False), (0, 3, True)]
-
-
-@pytest.mark.looptime
-@pytest.mark.parametrize("hour_s", [-3600.0, 3600.0], ids=["back", "forward"])
-async def test_a_clock_that_somebody_sets_makes_it_neither_late_nor_early(
-    monkeypatch: pytest.MonkeyPatch, hour_s: float
-) -> None:
-    read = iter([1000.0])
-    wall = SimpleNamespace(time=lambda: next(read, 1000.0 + hour_s), monotonic=asyncio.get_running_loop().time)
-    monkeypatch.setattr(lingering_ranks, "time", wall)
-    seen = Seen(Lingering(3, 0, ERROR))
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(seen.watch.watch(), FAILED_S + KILL_S / 2)
-    assert seen.ended == [(3, 1, False)]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from cotenant_worker.host.procfs import is_stopped
+from cotenant_worker.supervision.messages import RankStopped
 from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 from tests.support.pod_sandbox import until
 
@@ -25,14 +26,22 @@ def pid() -> Iterator[int]:
 
 
 def test_a_rank_that_stays_stopped_is_said_once_and_one_that_goes_on_is_not(pid: int) -> None:
-    found = StoppedRanks(lambda: [(3, 1, pid)], lambda _: None, timeout_s=10.0)
-    assert found.check(0.0) == []
+    told: list[RankStopped] = []
+    ranks = StoppedRanks(lambda: [(3, 1, pid)], told.append, timeout_s=10.0)
+
+    def after(*times: float) -> list[RankStopped]:
+        for now in times:
+            ranks.check(now)
+        return told
+
+    assert after(0.0) == []
     os.kill(pid, signal.SIGSTOP)
     until(lambda: is_stopped(pid), 60, "the kernel")
-    assert [found.check(now) for now in (1.0, 10.9, 11.0, 12.0)] == [[], [], [(3, 1, 10.0)], []]
+    assert after(1.0, 10.9) == []
+    assert after(11.0, 12.0) == [RankStopped(3, 1, 10.0)]
     os.kill(pid, signal.SIGCONT)
     until(lambda: not is_stopped(pid), 60, "the kernel")
-    assert [found.check(now) for now in (13.0, 30.0)] == [[], []]
+    assert after(13.0, 30.0) == [RankStopped(3, 1, 10.0)]
 
 
 def test_what_has_ended_is_not_stopped(pid: int) -> None:

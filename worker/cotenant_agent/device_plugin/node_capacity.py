@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cotenant.api.conversion.device_shares import WHOLE
+from cotenant.api.scalars.quantities import amount_or_0
 from cotenant_agent.device_plugin.offered_shares import OfferedShares
 
 NVIDIA: Final = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)")
@@ -25,16 +26,7 @@ def disagreement(node: Mapping[str, Any], offered: Iterable[OfferedShares]) -> s
             " nvidia.com/gpu.deploy.device-plugin=false"
         )
     for one in offered:
-        shown = capacity.get(one.resource)
-        if amount(shown) != WHOLE:
+        shown = capacity.get(one.resource, "")
+        if amount_or_0(shown) != WHOLE:
             return f"the Node shows {shown or 'no'} {one.resource}, {WHOLE} were offered to the kubelet"
     return ""
-
-
-def amount(quantity: object) -> int:
-    """The amount as the API server writes whole numbers: 1000 is `1k`."""
-    text = str(quantity)
-    digits = text.removesuffix("k")
-    if not (digits.isascii() and digits.isdigit()):
-        return 0
-    return int(digits) * (1000 if digits != text else 1)

@@ -18,6 +18,7 @@ VERSION: Final = "0.5.0"
 KIND: Final = f"{DRA_DRIVER}/claim"
 PIPES: Final = "/run/cotenant-mps"
 """Folder of the pipes in the container."""
+VISIBLE: Final = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 NO_PIPES: Final[Mapping[str, str]] = MappingProxyType({})
 SHARED_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 """Device nodes of the driver that every program on a GPU opens."""
@@ -28,21 +29,10 @@ def cdi_device(claim_uid: str) -> str:
     return f"{KIND}={claim_uid}"
 
 
-def spec(
-    claim: PreparedClaim,
-    gpus: Mapping[str, Gpu],
-    pipes: Mapping[str, str] = NO_PIPES,
-    /,
-    *,
-    memory_limits: bool = False,
-) -> dict[str, Any]:
-    """`gpus` by UUID. `pipes` maps a UUID to the folder of the claim's namespace on the MPS daemon of that GPU.
-
-    With `memory_limits`, NVIDIA's toolkit gets the memory limit. It can only set one limit for all GPUs of a container,
-    so a claim with unequal shares carries none.
-    """
+def spec(claim: PreparedClaim, gpus: Mapping[str, Gpu], pipes: Mapping[str, str] = NO_PIPES, /) -> dict[str, Any]:
+    """`gpus` by UUID. `pipes` maps a UUID to the folder of the claim's namespace on the MPS daemon of that GPU."""
     uuids = list(dict.fromkeys(one.uuid for one in claim.devices))
-    variables = _env(claim, uuids, memory_limits) | _pipe_variables(list(pipes))
+    variables = dict.fromkeys(VISIBLE, ",".join(uuids)) | _pipe_variables(list(pipes))
     edits: dict[str, Any] = {"env": [f"{key}={value}" for key, value in variables.items()]}
     if nodes := device_nodes(gpus[uuid] for uuid in uuids if uuid in gpus):
         edits["deviceNodes"] = [{"path": path} for path in nodes]
@@ -73,13 +63,3 @@ def _pipe_variables(uuids: list[str]) -> dict[str, str]:
         return {}
     chosen = f"{PIPES}/{uuids[0]}" if len(uuids) == 1 else PIPES
     return {ENV_MPS_PIPES: PIPES, "CUDA_MPS_PIPE_DIRECTORY": chosen}
-
-
-def _env(claim: PreparedClaim, uuids: list[str], memory_limits: bool) -> dict[str, str]:
-    names = ",".join(uuids)
-    env = {"NVIDIA_VISIBLE_DEVICES": names, "CUDA_VISIBLE_DEVICES": names}
-    held = {uuid: sum(one.memory_mib for one in claim.devices if one.uuid == uuid) for uuid in uuids}
-    if memory_limits and len(set(held.values())) == 1:
-        limit = str(held[uuids[0]])
-        env |= {"NVIDIA_GPU_MEMORY_REQUEST": limit, "NVIDIA_GPU_MEMORY_LIMIT": limit}
-    return env

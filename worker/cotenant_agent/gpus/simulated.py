@@ -1,9 +1,9 @@
 """Simulated GPUs: a named inventory, for machines without any. Status, metrics and log mark them as simulated.
 
 The document is `{"class": "H100", "memory": "80Gi", "count": 2}`, from the Node's annotation
-`cotenant.dev/simulated-gpus` or from a file. `unhealthy`, a list of indexes, makes GPUs unhealthy for tests. `nvlink`,
-a list of such lists, says which GPUs NVLink joins: `[[0, 1], [2, 3]]`; without it all form one domain. UUIDs follow
-from the node's name and the index, so they survive every restart.
+`cotenant.dev/simulated-gpus`. `unhealthy`, a list of indexes, makes GPUs unhealthy for tests. `nvlink`, a list of such
+lists, says which GPUs NVLink joins: `[[0, 1], [2, 3]]`; without it all form one domain. UUIDs follow from the node's
+name and the index, so they survive every restart.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def gpus_of(node: str, spec: SimulatedSpec) -> tuple[Gpu, ...]:
 
 
 class SimulatedSource(GpuSource):
-    """Reads its document at every call, so an edited annotation or file takes effect at once."""
+    """Reads its document at every call, so an edited annotation takes effect at once."""
 
     def __init__(self, node: str, read: Callable[[], str], where: str) -> None:
         self._node, self._read, self._where = node, read, where

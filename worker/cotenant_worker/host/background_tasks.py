@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,10 @@ class BackgroundTasks:
         self._running.add(task)
         task.add_done_callback(self._on_done)
 
+    def every(self, interval_s: float, act: Callable[[float], object]) -> None:
+        """Call `act` again and again, with the seconds of a clock that nobody sets."""
+        self.start(_repeat(interval_s, act))
+
     def cancel(self) -> None:
         for task in self._running:
             task.cancel()
@@ -27,3 +32,9 @@ class BackgroundTasks:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.on_error(f"{type(error).__name__}: {error}")
+
+
+async def _repeat(interval_s: float, act: Callable[[float], object]) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        act(time.monotonic())

@@ -98,17 +98,12 @@ class Codec(Generic[M]):
         kinds = tuple(each for each in arguments if each is not NoneType)
         if all(each in self._ops for each in kinds):
             return self._message_of(kinds)
-        converts = [self._converter(each) for each in kinds]
+        last = self._converter(kinds[-1])  # where there are several, all are scalars
 
         def convert(raw: Any, where: str) -> Any:
             if (raw is None and NoneType in arguments) or type(raw) in kinds:
                 return raw
-            for one in converts[:-1]:
-                try:
-                    return one(raw, where)
-                except MessageError:
-                    continue
-            return converts[-1](raw, where)
+            return last(raw, where)
 
         return convert
 

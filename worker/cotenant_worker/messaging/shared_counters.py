@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import Final
 
 _INT64: Final = struct.Struct("<q")
-_COUNTERS: Final = ("calls", "stop_at", "step", "sequence", "saved_step", "listener", "trainer")
+_COUNTERS: Final = ("calls", "stop_at", "step", "sequence", "listener", "trainer")
 _SIZE: Final = 64
 
 
 class SharedCounters:
-    """Counters of one rank. `stop_at` belongs to the launcher, all others to the rank. `listener` is the PID of a
-    process that learns of a stop by its safe points and cannot take SIGTERM over, `trainer` of the one that makes the
-    steps.
+    """Counters of one start of a rank. `stop_at` belongs to the launcher, all others to the rank. `listener` is the PID
+    of a process that learns of a stop by its safe points and cannot take SIGTERM over, `trainer` of the one that makes
+    the steps.
     """
 
-    def __init__(self, path: Path, *, create: bool = False) -> None:
-        if create:
-            path.write_bytes(bytes(_SIZE))
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(bytes(_SIZE))
         with path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _SIZE)
 
@@ -34,9 +33,6 @@ class SharedCounters:
 
     def set(self, counter: str, value: int) -> None:
         _INT64.pack_into(self._memory, _COUNTERS.index(counter) * 8, value)
-
-    def close(self) -> None:
-        self._memory.close()
 
 
 def common_stop_call(calls: list[int], rate: float) -> int:

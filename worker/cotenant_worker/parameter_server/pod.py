@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from cotenant import names
-from cotenant.contract import Contract, Termination
+from cotenant.contract import Contract
 from cotenant_worker.host import layout, termination_signals
 from cotenant_worker.host.addresses import family_of
 from cotenant_worker.host.background_tasks import BackgroundTasks
@@ -30,7 +30,7 @@ from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.parameter_server.heartbeats import HEARTBEAT_TIMEOUT_S, receive_until_silent, send_heartbeats
 from cotenant_worker.progress import http_endpoint
 from cotenant_worker.progress.progress_board import ProgressBoard
-from cotenant_worker.progress.termination import log_line, write_termination
+from cotenant_worker.progress.termination import log_line, termination_of, write_termination
 from cotenant_worker.ranks.environment import server_environment
 from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.messages import (
@@ -46,6 +46,8 @@ from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 
 _RETRY_INTERVAL_S = 0.1
 _CONNECT_TIMEOUT_S = 5.0
+_LOOK_S = 2.0
+"""Pause between two looks at the server's process."""
 STOPPED_TIMEOUT_S = 20.0
 """A stopped (SIGSTOP) server is lost after this time. No code of the tenant runs there, so nothing stops it on purpose.
 """
@@ -80,31 +82,20 @@ class ServerPod:
         termination_signals.deliver(asyncio.get_running_loop(), self._terminated)
         child = self._start()
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
-        pages = await http_endpoint.serve(ProgressBoard(), self.ip, labels)
+        board = ProgressBoard()
+        pages = await http_endpoint.serve(board, self.ip, labels)
         self.tasks.start(self._watch(child))
         running = (self.contract.server or 0, 0, child.pid)
-        self.tasks.start(StoppedRanks(lambda: [running], partial(self._stopped, child), STOPPED_TIMEOUT_S).watch())
+        server = StoppedRanks(lambda: [running], partial(self._stopped, child), STOPPED_TIMEOUT_S)
+        self.tasks.every(_LOOK_S, server.check)
         self.tasks.start(self._follow_head())
         finish = await self.verdict
         pages.close()
         self.tasks.cancel()
         await kill_descendants()
-        self._leave(finish)
-        return finish.code
-
-    def _leave(self, finish: Finish) -> None:
-        termination = Termination(
-            node_rank=self.contract.node_rank,
-            attempt=self.contract.attempt,
-            code=finish.code,
-            reason=finish.reason,
-            message=finish.message,
-            rank=finish.rank,
-            signal=finish.signal,
-            tail=tuple(finish.tail),
-        )
-        write_termination(termination, self.env)
+        write_termination(termination_of(self.contract, board, finish), self.env)
         log_line(f"{finish.reason} ({finish.code}): {finish.message}")
+        return finish.code
 
     def _broke(self, error: str) -> None:
         self._end(names.EXIT_PEER_LOST, "PeerLost", f"launcher of {self.name}: {error}")

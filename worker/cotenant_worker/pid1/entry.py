@@ -74,7 +74,7 @@ def own_contract(contract: Contract) -> Contract:
         return contract
     from cotenant_worker.pid1.evaluator import as_job_of_one
 
-    return as_job_of_one(contract)
+    return as_job_of_one(contract, contract.evaluator)
 
 
 def check(contract: Contract, env: Mapping[str, str]) -> None:

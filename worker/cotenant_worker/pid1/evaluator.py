@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from cotenant.contract import Contract, ContractError, PodGrant, RankGrant, Role
+from cotenant.contract import Contract, EvaluatorSpec, PodGrant, RankGrant, Role
 from cotenant_worker.host import layout
 from cotenant_worker.ranks.environment import role_of
 from cotenant_worker.ranks.framework_environment import tensorflow_roles
@@ -33,11 +33,8 @@ makes no steps while it waits for a checkpoint.
 """
 
 
-def as_job_of_one(contract: Contract) -> Contract:
-    """The contract by which the evaluator's launcher works. Raises ContractError if the job has no evaluator."""
-    own = contract.evaluator
-    if own is None:
-        raise ContractError("evaluator: the job has none")
+def as_job_of_one(contract: Contract, own: EvaluatorSpec) -> Contract:
+    """The contract by which the launcher of the job's evaluator works."""
     platform = {name: value for name, value in contract.platform.items() if name not in _OF_RANKS}
     return replace(
         contract,

@@ -95,7 +95,7 @@ class EventBus:
             if isinstance(message, Hello):
                 role = message.role
                 self._on_hello(role, channel)
-            elif role in ("rank", "node"):
+            elif role == "rank":
                 self._on_rank_message(message)
             elif role == "actor" and isinstance(message, _COMMANDS):
                 await self.execute(message)

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from cotenant import names
 from cotenant.contract import Contract, needs_ray
@@ -31,7 +32,6 @@ from cotenant_worker.pid1.preparation import (
     refuse_unreadable_code,
 )
 from cotenant_worker.pid1.scratch_space import ScratchSpace
-from cotenant_worker.pid1.single_pod import SinglePod
 from cotenant_worker.progress import http_endpoint
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line, termination_of, write_termination
@@ -44,6 +44,7 @@ from cotenant_worker.supervision.hangs import hang_timeout_s
 from cotenant_worker.supervision.lingering_ranks import LingeringRanks
 from cotenant_worker.supervision.messages import (
     FinishAttempt,
+    HeadMessage,
     HeadSilent,
     PodCommand,
     PodEvent,
@@ -55,6 +56,14 @@ from cotenant_worker.supervision.messages import (
 from cotenant_worker.supervision.rank_reports import ProgressWarning
 from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 from cotenant_worker.supervision.worker_group import WorkerGroup
+
+if TYPE_CHECKING:
+    from cotenant_worker.supervision.conductor import Conductor
+
+_SAMPLE_S: Final = 0.5
+"""Pause between two samples of the safe points."""
+_LOOK_S: Final = 2.0
+"""Pause between two looks at the processes of the ranks."""
 
 
 @dataclass(slots=True)
@@ -71,8 +80,8 @@ class Launcher:
     links: ServerLinks = field(init=False)
     """Links to the pods of parameter servers; in rank 0's pod only."""
     verdict: asyncio.Future[Finish] = field(init=False)
-    single_pod: SinglePod | None = None
-    """The conductor, if the group is one rank. Otherwise it runs in the driver."""
+    conductor: Conductor | None = None
+    """Set if the group is one rank, for which this launcher is `Pods`. Otherwise the driver has it."""
     started_at: float = field(default_factory=time.monotonic)
     tasks: BackgroundTasks = field(init=False)
     tracking: Tracking = field(init=False)
@@ -121,9 +130,9 @@ class Launcher:
         pages = await http_endpoint.serve(self.board, self.ip, labels)
         self._mark_phase("launcher")
         self.tasks.start(self._join())
-        self.tasks.start(self.preemption.sample_calls())
-        self.tasks.start(StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).watch())
-        self.tasks.start(LingeringRanks(self.ranks.lingering, self.ranks.end_lingering, self._warn).watch())
+        self.tasks.every(_SAMPLE_S, self.preemption.sample_calls)
+        self.tasks.every(_LOOK_S, StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).check)
+        self.tasks.every(_LOOK_S, LingeringRanks(self.ranks.lingering, self.ranks.end_lingering, self._warn).check)
         self.tasks.start(ScratchSpace(int(self.contract.platform.get("scratchMib", 0)), self._warn).watch())
         self.tracking.start(self.tasks)
         finish = await self.verdict
@@ -150,8 +159,10 @@ class Launcher:
             self.ranks.train_driver_env = train_driver_environment(self.contract, self.ray.environment(), self.ip)
             self.tasks.start(self._run_ray())
         if self.single_rank:
-            self.single_pod = SinglePod(self.contract, self._execute, self.event_bus.apply_to_board)
-            self.tasks.start(self._conduct(self.single_pod))
+            from cotenant_worker.supervision.conductor import Conductor  # other pods have no use for it
+
+            self.conductor = Conductor(self.contract, self)
+            self.tasks.start(self._conduct(self.conductor))
         self._emit(PodReady(self.ip))
         if self.is_head and self.contract.servers:
             await self.links.open(self.ip)
@@ -166,8 +177,8 @@ class Launcher:
         await asyncio.wait([self.verdict], timeout=2.0)
         self._set_verdict(finish)
 
-    async def _conduct(self, pod: SinglePod) -> None:
-        self._set_verdict(await pod.conduct())
+    async def _conduct(self, conductor: Conductor) -> None:
+        self._set_verdict(await conductor.run())
 
     def _mark_phase(self, phase: str, ago_s: float = 0.0) -> None:
         self.board.mark(phase, time.monotonic() - self.started_at - ago_s)
@@ -189,10 +200,17 @@ class Launcher:
 
     def _emit(self, event: PodEvent) -> None:
         """Send to the conductor, wherever it runs."""
-        if self.single_pod is not None:
-            self.tasks.start(self.single_pod.handle(event))
+        if self.conductor is not None:
+            self.tasks.start(self.conductor.handle(0, event))
         else:
             self.event_bus.emit(event)
+
+    async def send(self, pod: int, message: PodCommand) -> None:
+        """Take a command from the conductor in this process."""
+        await self._execute(message)
+
+    def send_to_head(self, message: HeadMessage) -> None:
+        self.event_bus.apply_to_board(message)
 
     async def _execute(self, command: PodCommand) -> None:
         match command:

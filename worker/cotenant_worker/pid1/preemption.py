@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Callable
@@ -19,8 +18,6 @@ from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.leave_budget import leave_budget_s
 from cotenant_worker.supervision.messages import PodEvent, SafePoints
 
-_SAMPLE_S = 0.5
-
 
 @dataclass(slots=True)
 class Preemption:
@@ -35,15 +32,11 @@ class Preemption:
     """Ranks that had to be killed."""
     _calls_at: tuple[float, int] = (0.0, 0)
 
-    async def sample_calls(self) -> None:
-        """Sample repeatedly how many safe points the ranks have passed. From the rate follows one that is ahead of all
-        ranks.
-        """
-        while True:
-            await asyncio.sleep(_SAMPLE_S)
-            calls = [run.counters.get("calls") for run in self.ranks.running.values()]
-            if calls:
-                self._calls_at = (time.monotonic(), max(calls))
+    def sample_calls(self, now: float) -> None:
+        """Note how many safe points the ranks have passed. From the rate follows one that is ahead of all ranks."""
+        calls = [run.counters.get("calls") for run in self.ranks.running.values()]
+        if calls:
+            self._calls_at = (now, max(calls))
 
     def start(self) -> bool:
         """Ask the ranks to leave for good. False if that was done before."""

@@ -107,27 +107,22 @@ class Tracking:
 
             self._thread = SinkThread(sinks.sinks_of(self.contract), warn)
             self._thread.start()
-            tasks.start(self._feed(self._thread))
+            tasks.every(EVERY_S, lambda _: self._offer_step())
 
     async def close(self, *, succeeded: bool) -> None:
         """Write the last step, then the end of the run. Does nothing if nothing is tracked."""
         if (thread := self._thread) is None:
             return
-        self._offer_step(thread)
+        self._offer_step()
         thread.end(succeeded)
         if not await asyncio.to_thread(thread.ended.wait, CLOSE_S):
             text = f"tracking did not end within {CLOSE_S:g} s: the last metrics may be missing there"
             self.board.warn("sink-end", text)
 
-    async def _feed(self, thread: SinkThread) -> None:
-        """Pass every new step's metrics on, until cancelled."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            self._offer_step(thread)
-
-    def _offer_step(self, thread: SinkThread) -> None:
+    def _offer_step(self) -> None:
+        """Pass a new step's metrics on."""
         progress = self.board.progress()
         metrics = {**progress.metrics, **({"steps_per_second": progress.rate} if progress.rate else {})}
-        if progress.step != self._offered and metrics:
+        if self._thread is not None and progress.step != self._offered and metrics:
             self._offered = progress.step
-            thread.offer(progress.step, metrics)
+            self._thread.offer(progress.step, metrics)

@@ -29,6 +29,11 @@ def resource_of(contract: Contract) -> str:
     return next((gpu.resource for gpu in grants if gpu.resource), "")
 
 
+def pod_uuids(pod: PodGrant) -> list[str]:
+    """Every UUID of the pod once, in rank order."""
+    return list(dict.fromkeys(gpu.uuid for rank in pod.ranks for gpu in rank.gpus))
+
+
 def counts_in_pod(gpus: Sequence[GpuGrant]) -> bool:
     """True if a rank with these devices sees those of its whole pod, or none."""
     return all(gpu.simulated or gpu.resource not in WITH_NCCL for gpu in gpus)
@@ -56,5 +61,5 @@ def visibility(pod: PodGrant, gpus: Sequence[GpuGrant]) -> dict[str, str]:
         return dict.fromkeys((VISIBLE, OWN), ",".join(gpu.uuid for gpu in gpus))
     if resource != AMD:
         return {}
-    order = list(dict.fromkeys(gpu.uuid for rank in pod.ranks for gpu in rank.gpus))
+    order = pod_uuids(pod)
     return {"ROCR_VISIBLE_DEVICES": ",".join(str(order.index(gpu.uuid)) for gpu in gpus)}

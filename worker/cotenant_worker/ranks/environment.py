@@ -77,7 +77,8 @@ def shares_pod_gpus(contract: Contract, pod: PodGrant) -> bool:
     chosen = contract.platform.get("gpuVisibility")
     if chosen:
         return bool(chosen == "Pod")
-    one_each = all(len(rank.gpus) == 1 for rank in pod.ranks) and len(pod_uuids(pod)) == len(pod.ranks)
+    different = len(device_environment.pod_uuids(pod)) == len(pod.ranks)
+    one_each = different and all(len(rank.gpus) == 1 for rank in pod.ranks)
     return one_each and program_behind(contract).shows_all_gpus
 
 
@@ -90,11 +91,6 @@ def visible_gpus(contract: Contract, pod: PodGrant, grant: RankGrant) -> tuple[G
         if gpu.uuid not in found or gpu.memory_mib < found[gpu.uuid].memory_mib:
             found[gpu.uuid] = gpu
     return tuple(found.values())
-
-
-def pod_uuids(pod: PodGrant) -> list[str]:
-    """Every UUID of the pod once, in rank order."""
-    return list(dict.fromkeys(gpu.uuid for rank in pod.ranks for gpu in rank.gpus))
 
 
 def base_environment(

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from cotenant import names
 from cotenant.contract import Contract, GpuGrant, RankGrant
 from cotenant_worker.host import layout
-from cotenant_worker.ranks.device_environment import MPS_PIPE
-from cotenant_worker.ranks.environment import choose_collective, pod_uuids, visible_gpus
+from cotenant_worker.ranks.device_environment import MPS_PIPE, pod_uuids
+from cotenant_worker.ranks.environment import choose_collective, visible_gpus
 
 _CONTEXT_MIB = 512
 """CUDA context, kernels and library handles of one process, as bench/gpu.py measures them."""
@@ -51,7 +51,6 @@ class MemoryBudget:
     total: int
     pool: int
     """Bytes for each process."""
-    overhead: int
     processes: int = 1
 
     @property
@@ -82,7 +81,7 @@ def memory_budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mi
             f" before the first tensor: {context_mib} MiB of CUDA context each and {nccl_mib} MiB for NCCL."
             f" Ask for more in gpu.memory or gpu.memoryFraction" + (", or for fewer gpuProcesses" * (processes > 1))
         )
-    return MemoryBudget(grant.uuid, grant.memory_mib << 20, total, pool, overhead << 20, processes)
+    return MemoryBudget(grant.uuid, grant.memory_mib << 20, total, pool, processes)
 
 
 def limit_variables(budgets: list[MemoryBudget]) -> dict[str, str]:

@@ -162,7 +162,7 @@ class LocalRanks:
                 self.train_driver_env
             )
         env = environment_for_errors(assignment.rank, group.generation) | self._horovod.variables(env)
-        cell = SharedCounters(layout.counters_path(assignment.rank), create=True)
+        cell = SharedCounters(layout.counters_path(assignment.rank))
         cell.set("sequence", -1)
         read_end, write_end = os.pipe()
         name = f"rank {assignment.rank}"

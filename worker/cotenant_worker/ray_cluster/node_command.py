@@ -14,7 +14,8 @@ from typing import Final
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.host.addresses import at
-from cotenant_worker.ranks.environment import choose_collective, code_path, pod_uuids
+from cotenant_worker.ranks.device_environment import pod_uuids
+from cotenant_worker.ranks.environment import choose_collective, code_path
 
 _OBJECT_STORE_BYTES = 80_000_000
 """Ray's minimum is 78,643,200 bytes. Tensors never go through it."""

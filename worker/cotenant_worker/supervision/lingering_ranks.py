@@ -8,8 +8,6 @@ ended after hours, with its own exit code.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,7 +22,6 @@ KILL_S: Final = 10.0
 """From SIGTERM to SIGKILL."""
 RETURNED_S: Final = 120.0
 """A program that has returned and still runs after this time causes a warning."""
-_CHECK_INTERVAL_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +49,8 @@ class LingeringRanks:
     _asked: dict[tuple[int, int], bool] = field(default_factory=dict)
     _warned: set[tuple[int, int]] = field(default_factory=set)
 
-    async def watch(self) -> None:
-        while True:
-            await asyncio.sleep(_CHECK_INTERVAL_S)
-            self.check(time.monotonic())
-
     def check(self, now: float) -> None:
-        """Act on what lingers `now`, on a clock that nobody sets."""
+        """Act on what lingers `now`, on any monotonic clock."""
         for each in self.lingering():
             run = (each.rank, each.generation)
             for_s = now - self._since.setdefault(run, now)

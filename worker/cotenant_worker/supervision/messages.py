@@ -35,9 +35,9 @@ from cotenant_worker.supervision.worker_group import WorkerGroup
 class Hello:
     """The first message on the launcher's socket."""
 
-    role: Literal["rank", "node", "actor", "driver"]
+    role: Literal["rank", "actor", "driver"]
+    """Programs, and Ray's node process, greet as a rank."""
     rank: int = -1
-    pid: int = 0
 
 
 @record

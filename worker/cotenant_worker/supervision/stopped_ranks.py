@@ -7,15 +7,11 @@ not count.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from cotenant_worker.host.procfs import is_stopped
 from cotenant_worker.supervision.messages import RankStopped
-
-_CHECK_INTERVAL_S = 2.0
 
 
 @dataclass(slots=True)
@@ -26,19 +22,12 @@ class StoppedRanks:
     timeout_s: float
     _stopped_since: dict[tuple[int, int, int], float] = field(default_factory=dict)
 
-    async def watch(self) -> None:
-        """Report every rank that has been stopped for `timeout_s`, once."""
-        while True:
-            await asyncio.sleep(_CHECK_INTERVAL_S)
-            for rank, generation, for_s in self.check(time.monotonic()):
-                self.emit(RankStopped(rank, generation, for_s))
-
-    def check(self, now: float) -> list[tuple[int, int, float]]:
-        """(rank, generation, seconds) of those that reach `timeout_s` now."""
-        stopped = {run for run in self.ranks() if is_stopped(run[2])}
+    def check(self, now: float) -> None:
+        """Report every rank that has been stopped for `timeout_s`, once. `now` is on any monotonic clock."""
+        stopped = sorted(run for run in self.ranks() if is_stopped(run[2]))
         self._stopped_since = {run: self._stopped_since.get(run, now) for run in stopped}
-        over = [run for run, since in self._stopped_since.items() if now - since >= self.timeout_s]
-        found = [(rank, generation, now - self._stopped_since[rank, generation, pid]) for rank, generation, pid in over]
-        for run in over:
-            self._stopped_since[run] = float("inf")  # reported
-        return sorted(found)
+        for run, since in self._stopped_since.items():
+            if now - since >= self.timeout_s:
+                rank, generation, _ = run
+                self.emit(RankStopped(rank, generation, now - since))
+                self._stopped_since[run] = float("inf")  # reported

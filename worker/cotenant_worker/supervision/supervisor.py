@@ -62,7 +62,6 @@ class Supervisor:
     addresses: dict[int, str] = field(default_factory=dict)
     ranks: tuple[RankAssignment, ...] = ()
     exits: dict[int, RankExit] = field(default_factory=dict)
-    lost_pods: dict[int, str] = field(default_factory=dict)
     ready_servers: set[int] = field(default_factory=set)
     """Parameter servers that have connected."""
     _begun_at: float = 0.0
@@ -76,7 +75,6 @@ class Supervisor:
 
     def pod_ready(self, pod: int, ip: str, now: float) -> list[Command]:
         self.addresses[pod] = ip
-        self.lost_pods.pop(pod, None)
         if self.state is GroupState.FORMING:
             return self._start_when_complete(now)
         if self.state is GroupState.RUNNING and pod not in {assignment.pod for assignment in self.ranks}:
@@ -91,12 +89,9 @@ class Supervisor:
         self.started_at = max(self.started_at, now)
 
     def pod_lost(self, pod: int, why: str, now: float) -> list[Command]:
-        self.lost_pods[pod] = why
         if self.addresses.pop(pod, None) is None:
             return []  # not there, or reported twice: by its launcher's end and by its node's
-        if self.state in (GroupState.DONE, GroupState.PREEMPTING):
-            return []
-        if self.state is GroupState.FORMING:
+        if self.state in (GroupState.FORMING, GroupState.PREEMPTING, GroupState.DONE):
             return []
         if self.contract.mode == "rayTrain" and pod != 0 and self.contract.workers_min:
             return []  # Ray Train shrinks its own world

@@ -1,9 +1,9 @@
 """The shim in every Python process of a rank: GPU memory limits before user code, defaults for frameworks, a heartbeat.
 
 It uses the stdlib only, because it is loaded by path into any interpreter of the image (3.8 and later). It imports
-nothing of `cotenant_worker`; only `reporting` and `all_reduce` use it from there. Every Python process pays for it, so
-the patches of a framework are loaded when that framework is imported, and `launcher_client` when there is something to
-send.
+nothing of `cotenant_worker`; only `reporting`, `all_reduce` and `phases` use it from there. Every Python process pays
+for it, so the patches of a framework are loaded when that framework is imported, and `launcher_client` when there is
+something to send.
 
 It changes only this: a cap on the GPU memory pool, gloo if NCCL cannot work, JAX's missing arguments, a count of
 optimizer steps, and output of spawned processes by whole lines. `python -S` avoids it, and so do `-I` and `-E` in

@@ -137,10 +137,6 @@ class Heartbeat:
             self._report_steps(final=True)
             self._send_beat()  # the last count: one of half a second ago would stand behind the other ranks' for ever
 
-    def count_collectives(self):
-        """Keep the count of a group that is about to be destroyed."""
-        self._sequence()
-
     @contextlib.contextmanager
     def rendezvous(self, size=0):
         """Marks the time in which this rank waits for `size` processes."""
@@ -160,13 +156,13 @@ class Heartbeat:
         self._report_memory()
 
     def _send_beat(self):
-        sequence = self._sequence() if self.collectives and not self.in_rendezvous else -1
+        sequence = self.count_collectives() if self.collectives and not self.in_rendezvous else -1
         if sequence >= 0:
             launcher.set_counter("sequence", sequence)
         launcher.send({"op": "heartbeat", **self._beat(sequence)})
 
-    def _sequence(self):
-        """Collectives entered until now, of all kinds, including those of destroyed groups."""
+    def count_collectives(self):
+        """Collectives entered until now, of all kinds. Called before a group is destroyed too, so that it counts on."""
         for name, count in list(self.collectives.items()):
             with contextlib.suppress(Exception):
                 self._entered[name] = int(count())

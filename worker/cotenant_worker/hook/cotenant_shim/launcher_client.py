@@ -15,7 +15,7 @@ import threading
 
 from .main_process import rank
 
-_COUNTERS = ("calls", "stop_at", "step", "sequence", "saved_step", "listener", "trainer")
+_COUNTERS = ("calls", "stop_at", "step", "sequence", "listener", "trainer")
 """In the order of `shared_counters`."""
 _COUNTERS_BYTES = 64
 _TIMEOUT_S = 5
@@ -72,7 +72,7 @@ class LauncherClient:
             connection.connect(os.path.join(os.environ["COTENANT_STATE_DIR"], "launcher.sock"))
             self._identity = _identity(connection.fileno())
             self._descriptor = connection.detach()
-        self._write({"op": "hello", "role": "rank", "rank": rank(), "pid": self._pid})
+        self._write({"op": "hello", "role": "rank"})
 
     def _is_own(self):
         """False if the program has closed our descriptor, as daemons do. Its number may then be a file of the

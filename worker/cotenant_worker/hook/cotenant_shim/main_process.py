@@ -45,32 +45,30 @@ def is_training_process():
 
 def note_use(what):
     """Note that this process of the rank uses `what`."""
-    path = _use_path(what)
+    path = _path(what)
     if path:
         with contextlib.suppress(OSError):
-            open(f"{path}{os.getpid()}", "w").close()
+            open(f"{path}-{os.getpid()}", "w").close()
 
 
 def count_uses(what):
     """Number of processes of this start of the rank that have used `what`."""
-    path = _use_path(what)
+    path = _path(what)
     folder, _, prefix = path.rpartition("/")
-    return sum(name.startswith(prefix) for name in os.listdir(folder)) if path else 0
+    return sum(name.startswith(f"{prefix}-") for name in os.listdir(folder)) if path else 0
 
 
-def _use_path(what):
+def _path(what):
+    """Path for a file of this start of the rank; empty outside a rank."""
     state, generation = os.environ.get("COTENANT_STATE_DIR"), os.environ.get("COTENANT_RESTART")
-    return f"{state}/rank-{rank()}.{what}-{generation}-" if state and generation and in_rank() else ""
+    return f"{state}/rank-{rank()}.{what}-{generation}" if state and generation and in_rank() else ""
 
 
 def _is_first(role):
     key = (os.getpid(), role)
     if key not in _elected:
-        _elected[key] = False
-        generation = os.environ.get("COTENANT_RESTART")
-        state = os.environ.get("COTENANT_STATE_DIR")
-        if generation is not None and state and in_rank():
-            _elected[key] = _claimed(os.path.join(state, f"rank-{rank()}.{role}-{generation}"), str(key[0]))
+        path = _path(role)
+        _elected[key] = bool(path) and _claimed(path, str(key[0]))
     return _elected[key]
 
 
