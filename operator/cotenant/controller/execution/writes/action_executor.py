@@ -49,9 +49,8 @@ class ActionExecutor:
         if committed is None:
             return retry_at(self.executor.clock())
         self.executor.event_recorder.record(record, EventToRecord(reason="Admitted", message=message))
-        if record.job is not None and record.job.metadata.creation_timestamp is not None:
-            waited_s = now - record.job.metadata.creation_timestamp.timestamp()
-            self.executor.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited_s))
+        if record.job is not None and (since := record.waits_since) is not None:
+            self.executor.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, now - since))
         # 3. The pods.
         return await self.executor.create_pods(committed)
 

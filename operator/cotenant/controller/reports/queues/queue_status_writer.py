@@ -53,9 +53,10 @@ class QueueStatusWriter:
         self._last = snapshot, plan
 
     def forget(self) -> None:
-        """Pause until the next plan: a replica that does not lead has no current one, and shows no gauges of an old one.
+        """Pause until the next plan: a replica that does not lead has no current one.
 
-        Dashboards take the highest value of all replicas, so old gauges would hide those of the next leader.
+        Its gauges are cleared. Dashboards take the highest value of all replicas, so they would hide those of the next
+        leader.
         """
         self._last = None
         clear_gauges(self.metrics)
