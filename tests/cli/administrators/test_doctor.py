@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from cotenant.cli.administrators import doctor
 from cotenant.cli.administrators.health.checks import CHECKS, KINDS
 from cotenant.cli.administrators.health.decision_log import FOLDER, decision_log
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
+from cotenant.cli.administrators.health.gpu_classes import gpu_classes
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, UserError
 from cotenant.cli.terminal.connection import Connection
 
@@ -360,6 +362,25 @@ def test_what_was_not_looked_at_is_not_called_well_and_not_called_missing(
 ) -> None:
     assert len(doctor.PATHS) == 18
     assert list(doctor.lines([], SeenCluster(seen, refused, NOW)))[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        pytest.param({"n1": ("A100", 40960), "n2": ("A100", 81920)}, ["n1", "n2"], id="40 and 80 GB"),
+        pytest.param({"n1": ("A100", 81920), "n2": ("A100", 81559)}, [], id="one size, as two drivers tell it"),
+        pytest.param({"n1": ("A100-40G", 40960), "n2": ("A100", 81920)}, [], id="two classes"),
+        pytest.param({"n1": ("GB10", 0), "n2": ("GB10", 124000)}, [], id="memory that a driver does not tell"),
+    ],
+)
+def test_a_class_with_gpus_of_unlike_memory_is_noted(classes: dict[str, tuple[str, int]], said: list[str]) -> None:
+    nodes = [
+        named(name, status={"gpus": [{"class": gpu_class, "memoryMiB": memory}]})
+        for name, (gpu_class, memory) in classes.items()
+    ]
+    found = list(gpu_classes(SeenCluster({"gpuNodes": {"items": nodes}}, [], NOW)))
+    assert [re.findall(r"node (n\d)", one.message) for one in found] == [said][: len(said)]
+    assert all(one.fix.startswith("kubectl label node n1 cotenant.dev/gpu-class=A100-40G") for one in found)
 
 
 @pytest.mark.parametrize(
