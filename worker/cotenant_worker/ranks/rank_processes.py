@@ -245,7 +245,7 @@ class LocalRanks:
         """The failure that ended a rank, or that its shell hides by ending with 0."""
         if status == 0 and self.program.kind != "exec":
             return None
-        return error_of(run.assignment.rank, run.generation, run.child.pid)
+        return error_of(run.assignment.rank, run.generation, run.child.pid, succeeded=status == 0)
 
     def _emit_exit(self, ended: RankExit) -> None:
         self.emit(RankExited(ended, age_s=time.monotonic() - ended.at))

@@ -158,14 +158,13 @@ def first_cause(exits: Sequence[RankExit], ranks: int = 0) -> FailureCause:
 
 
 def hidden_failure(exit_: RankExit) -> str:
-    """What failed just before a rank ended with 0, as a shell does after `python train.py | tee log`; empty if nothing
-    did.
-    """
+    """What failed before a rank ended with 0, as of a shell after `python train.py | tee log`; empty if nothing did."""
     if exit_.code != 0 or exit_.stopped or exit_.error is None or not exit_.error.by_child:
         return ""
     return (
-        f"; but a process of rank {exit_.rank} had just failed: {_with_frame(*_recorded(exit_.error, exit_.home))}."
-        " A shell script that begins with 'set -eo pipefail' ends with its code"
+        f"; but a process of rank {exit_.rank} had failed: {_with_frame(*_recorded(exit_.error, exit_.home))}."
+        " A shell script that begins with 'set -eo pipefail', and waits for each process (wait $PID), ends with its"
+        " code"
     )
 
 
