@@ -149,6 +149,13 @@ def for_nodes(**labels: str) -> dict[str, Any]:
         (lambda seen: seen["deployments"].update(items=[]), ("Error", "operator", "no Deployment")),
         (lambda seen: first(seen, "deployments")["status"].clear(), ("Error", "operator", "no replica is ready")),
         (
+            lambda seen: [
+                first(seen, "deployments")["spec"].update(replicas=0),
+                first(seen, "deployments")["status"].clear(),
+            ],
+            ("Error", "operator", "is scaled to 0 replicas: nothing is decided"),
+        ),
+        (
             lambda seen: first(seen, "deployments")["status"].update(readyReplicas=1),
             ("Warning", "operator", "1 of 2 replicas"),
         ),
@@ -254,7 +261,7 @@ def for_nodes(**labels: str) -> dict[str, Any]:
             lambda seen: seen["queueTree"]["items"].append(
                 {"metadata": {"name": "old"}, "status": {"holding": 2, "waiting": 1}}
             ),
-            ("Warning", "queue old", "is not there, and 2 jobs of it hold GPUs"),
+            ("Warning", "queue old", "is not there; the GPUs of 2 jobs of it count"),
         ),
         (
             lambda seen: seen["refusedJobs"]["items"].extend(
