@@ -195,6 +195,13 @@ def test_a_fault_of_a_gpus_memory_or_links_is_no_failure_of_the_program(
     assert cause.message.startswith("rank 0 failed because a GPU is faulty: ") is broken
 
 
+def test_a_program_that_resumes_in_its_first_attempt_is_told_how_not_to_fail() -> None:
+    """huggingface/transformers#15341."""
+    line = "ValueError: No valid checkpoint found in output directory (/checkpoints/run)"
+    message = first_cause([ended(0, 1, tail=(line,))]).message
+    assert message.startswith(f"rank 0 ended with 1: {line}. The first attempt of a job has no checkpoint yet: resume")
+
+
 HUB = "'HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /bert/config.json"
 
 

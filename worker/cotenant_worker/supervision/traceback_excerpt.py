@@ -79,6 +79,12 @@ _WINDOWS = re.compile(r"\\r['’].*(No such file|not found)|\\r: (invalid|comman
 _WINDOWS_HINT = (
     ". The lines of the script end as on Windows: convert it (dos2unix, or `*.sh text eol=lf` in .gitattributes)"
 )
+_NO_CHECKPOINT = re.compile(r"No valid checkpoint found in output directory")
+"""How transformers' Trainer fails in the first attempt of a job that is told to resume."""
+_NO_CHECKPOINT_HINT = (
+    ". The first attempt of a job has no checkpoint yet: resume from get_last_checkpoint(output_dir) of"
+    " transformers.trainer_utils, which is None then"
+)
 _UNREACHED = re.compile(
     r"\[Errno 1(01|10)\]|Max retries exceeded with url|Connection to \S+ timed out|[Cc]onnect ?[Tt]imeout"
     r"|connect to (host |the endpoint URL|'https?://|\S+ port )"
@@ -93,6 +99,7 @@ _HINTS = (
     (_NO_SUCH_GPU, _ORDINAL_HINT),
     (_READ_ONLY_CODE, _READ_ONLY_HINT),
     (_WINDOWS, _WINDOWS_HINT),
+    (_NO_CHECKPOINT, _NO_CHECKPOINT_HINT),
 )
 _HINTS_OF_ERROR = (
     (_READ_ONLY, _ELSEWHERE_HINT),
