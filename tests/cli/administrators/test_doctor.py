@@ -16,6 +16,7 @@ from cotenant.cli.administrators.health.checks import CHECKS, KINDS
 from cotenant.cli.administrators.health.decision_log import FOLDER, decision_log
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
 from cotenant.cli.administrators.health.gpu_classes import gpu_classes
+from cotenant.cli.administrators.health.taints import TOLERATIONS, taints
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, UserError
 from cotenant.cli.terminal.connection import Connection
 
@@ -369,6 +370,30 @@ def test_what_was_not_looked_at_is_not_called_well_and_not_called_missing(
 ) -> None:
     assert len(doctor.PATHS) == 18
     assert list(doctor.lines([], SeenCluster(seen, refused, NOW)))[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "taint", "said"),
+    [
+        pytest.param("[]", {"key": "team", "effect": "NoSchedule"}, ["team"], id="of nobody's"),
+        pytest.param('[{"key": "team"}]', {"key": "team", "effect": "NoExecute"}, [], id="a tolerated one"),
+        pytest.param('[{"operator": "Exists"}]', {"key": "team", "effect": "NoSchedule"}, [], id="all are tolerated"),
+        pytest.param("[]", {"key": "team", "effect": "PreferNoSchedule"}, [], id="one that keeps nothing away"),
+        pytest.param("[]", {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, [], id="a cordon"),
+        pytest.param(None, {"key": "team", "effect": "NoSchedule"}, [], id="settings that are not seen"),
+    ],
+)
+def test_a_taint_of_a_gpu_node_that_jobs_do_not_tolerate_is_found(
+    tolerations: str | None, taint: dict[str, str], said: list[str]
+) -> None:
+    seen = well()
+    first(seen, "nodes")["spec"] = {"taints": [taint]}
+    env = [] if tolerations is None else [{"name": TOLERATIONS, "value": tolerations}]
+    first(seen, "deployments")["spec"]["template"] = {"spec": {"containers": [{"env": env}]}}
+    found = list(taints(SeenCluster(seen, [], NOW)))
+    assert [
+        one.fix.startswith(f"kubectl taint node n1 {key}-; or add") for one, key in zip(found, said, strict=True)
+    ] == [True for _ in said]
 
 
 @pytest.mark.parametrize(
