@@ -19,7 +19,11 @@ class NvmlProcess:
 
     def __init__(self, library: Path, state: Path) -> None:
         self._state = state
-        environment = os.environ | {"LD_LIBRARY_PATH": str(library.parent), "FAKE_NVML_STATE": str(state)}
+        environment = os.environ | {
+            "LD_LIBRARY_PATH": str(library.parent),
+            "FAKE_NVML_STATE": str(state),
+            "PCI_DEVICES": str(state.parent / "devices"),
+        }
         self._child = subprocess.Popen(
             [sys.executable, str(HERE / "nvml_child.py")],
             env=environment,
@@ -64,6 +68,12 @@ def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path
         return built[old]
 
     return library
+
+
+@pytest.fixture
+def pci_devices(tmp_path: Path) -> Path:
+    """Folder of the devices that the kernel shows to a process of `nvml`."""
+    return tmp_path / "devices"
 
 
 @pytest.fixture

@@ -43,6 +43,24 @@ def test_it_runs_without_any_package(packed: Path, words: list[str], code: int, 
     assert (done.returncode, printed in done.stdout + done.stderr) == (code, True), done
 
 
+def test_an_old_python_starts_it_with_a_newer_one_or_says_which_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[str, list[str]]] = []
+
+    def missing(name: str, words: list[str]) -> None:
+        tried.append((name, words))
+        raise FileNotFoundError
+
+    monkeypatch.setattr("os.execvp", missing)
+    monkeypatch.setattr("sys.argv", ["/usr/bin/kubectl-cotenant", "ps"])
+    monkeypatch.setattr("sys.version_info", (3, 10, 12))
+    with pytest.raises(SystemExit, match=r"needs Python 3\.11 or newer\. python3 is "):
+        exec(plugin.MAIN, {})  # noqa: S102 - what the file runs first
+    assert (tried[0], tried[-1]) == (
+        ("python3.20", ["python3.20", "/usr/bin/kubectl-cotenant", "ps"]),
+        ("python3.11", ["python3.11", "/usr/bin/kubectl-cotenant", "ps"]),
+    )
+
+
 @pytest.mark.parametrize(
     ("verb", "manifest", "said"),
     [

@@ -29,7 +29,20 @@ BROUGHT: Final = ("PyYAML", "python-socks")
 """Packages of the environment that the file contains: for kubeconfigs and manifests, and for SOCKS5 proxies."""
 MANUAL: Final = "man/man1"
 """Folder of the manual pages within the package; `man -M man` reads it."""
-MAIN: Final = "import sys\nfrom cotenant.cli.main import main\nsys.exit(main())\n"
+MAIN: Final = """\
+import os, sys
+if sys.version_info < (3, 11):
+    for newer in ["python3.%d" % minor for minor in range(20, 10, -1)]:
+        try:
+            os.execvp(newer, [newer] + sys.argv)
+        except OSError:
+            pass
+    sys.exit("kubectl cotenant needs Python 3.11 or newer. python3 is %s, and there is no python3.11 or newer on PATH: "
+             "install one, or 'pip install cotenant' into an environment of one" % sys.version.split()[0])
+from cotenant.cli.main import main
+sys.exit(main())
+"""
+"""What starts the program, in words of old Pythons too: python3 of Ubuntu 22.04 is 3.10, that of macOS is 3.9."""
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -109,7 +122,8 @@ def krew_manifest(uri: str, sha256: str) -> str:
             "shortDescription": "Share GPU nodes: why jobs wait, who holds what",
             "description": "Asks the Cotenant operator why a job waits and what would start it, what a change would"
             " do, who holds which GPUs, and acts for tenants and administrators.",
-            "caveats": "Needs Python 3.11 or newer as python3. Completions: kubectl cotenant completions kubectl",
+            "caveats": "Needs Python 3.11 or newer, as python3 or python3.N. Completions:"
+            " kubectl cotenant completions kubectl",
             "platforms": [platform],
         },
     }

@@ -94,7 +94,12 @@ class Operator:
             clock=clock,
         )
         self.gpu_node_news = GpuNodeNews(
-            kube=self.kube, cache=self.cache, nodes=self.cluster.nodes, metrics=metrics, clock=clock
+            kube=self.kube,
+            cache=self.cache,
+            nodes=self.cluster.nodes,
+            metrics=metrics,
+            leadership=leadership,
+            clock=clock,
         )
         self.use_watch = UseWatch(self.cache, self.memories, clock=clock)
         self.kubelet_events = KubeletEventReader(self.kube, self.cache, self.memories, clock=clock)
@@ -222,7 +227,9 @@ class Operator:
             "estimates": self.start_estimates.run(),
             "progress": self.progress_poller.run(),
             "decision log": self.decision_recorder.record(),
-            "news of GPUNodes": repeat(self.gpu_node_news.report, gpu_node_news.EVERY_S, "GPUNodeNews", self.metrics),
+            "news of GPUNodes": repeat(
+                self.gpu_node_news.report, gpu_node_news.EVERY_S, "GPUNodeNews", self.metrics, self.leadership
+            ),
             "kubelet Events": repeat(
                 self.kubelet_events.read, kubelet_events.EVERY_S, "KubeletEvents", self.metrics, self.leadership
             ),

@@ -35,6 +35,8 @@ class Explanation:
     priority: int
     submitted_at: float
     """Unix seconds, as all times here."""
+    requeued_at: float | None = None
+    """When it last began to wait; None if it has waited since it was submitted."""
     user: str = ""
     nodes: tuple[str, ...] = ()
     """Nodes on which it holds GPUs."""
@@ -116,6 +118,7 @@ def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -
         asks=describe_request(job),
         priority=job.priority,
         submitted_at=job.submitted_at,
+        requeued_at=job.requeued_at,
         user=job.user,
         nodes=tuple(part.node for part in job.placement.nodes) if job.placement else (),
     )

@@ -6,7 +6,9 @@ One request per line on stdin: `inventory`, `a minute passes` (the next inventor
 
 import dataclasses
 import json
+import os
 import sys
+from pathlib import Path
 
 from cotenant_agent.gpus.nvml import NvmlSource
 from cotenant_agent.gpus.readings import AskedLimit, GpuSourceError
@@ -32,7 +34,7 @@ def answer(source: NvmlSource, request: str) -> object:
 
 def main() -> None:
     try:
-        source = NvmlSource()
+        source = NvmlSource(Path(os.environ["PCI_DEVICES"]))
     except GpuSourceError as error:
         print(json.dumps({"refused": str(error)}), flush=True)
         return

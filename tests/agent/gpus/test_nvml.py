@@ -191,6 +191,37 @@ def test_a_gpu_that_cannot_be_listed_hides_no_other_and_is_looked_for_again(
     assert (seen["gpus"], seen["unreadable"]) == ([gpu("GPU-a", 0), gpu("GPU-b", 1)], [])
 
 
+def on_the_bus(
+    devices: Path, address: str, *, vendor: str = "0x10de", kind: str = "0x030200", driver: str = "nvidia"
+) -> Path:
+    device = devices / address
+    device.mkdir(parents=True)
+    (device / "vendor").write_text(f"{vendor}\n")
+    (device / "class").write_text(f"{kind}\n")
+    (devices.parent / "drivers" / driver).mkdir(parents=True, exist_ok=True)
+    (device / "driver").symlink_to(devices.parent / "drivers" / driver)
+    return device
+
+
+def test_a_gpu_that_the_driver_could_not_set_up_is_told_by_its_address(
+    nvml: Callable[..., Any], pci_devices: Path
+) -> None:
+    """NVIDIA/gpu-operator#643, microsoft/pai#4344: seven GPUs of eight after a reboot, and nobody is told."""
+    for address in ("0000:18:00.0", "0000:2a:00.0", "0000:3b:00.0"):
+        on_the_bus(pci_devices, address)
+    seen = nvml(*TWO_H100).ask("inventory")
+    assert seen["gpus"] == [gpu("GPU-a", 0), gpu("GPU-b", 1)]
+    assert seen["unreadable"] == ["GPU at 0000:3b:00.0: on the PCI bus, and the driver could not set it up"]
+
+
+def test_what_the_driver_does_not_have_to_list_is_not_missed(nvml: Callable[..., Any], pci_devices: Path) -> None:
+    on_the_bus(pci_devices, "0000:03:00.0", vendor="0x1a03")
+    on_the_bus(pci_devices, "0000:04:00.0", kind="0x068000")
+    on_the_bus(pci_devices, "0000:05:00.0", driver="vfio-pci")
+    (on_the_bus(pci_devices, "0000:06:00.4") / "physfn").symlink_to(pci_devices)
+    assert nvml(*TWO_H100).ask("inventory")["unreadable"] == []
+
+
 def test_if_no_gpu_can_be_listed_the_source_says_why(nvml: Callable[..., Any]) -> None:
     broken = [f"fail {index} nvmlDeviceGetName 999" for index in (0, 1)]
     assert nvml(*TWO_H100, *broken).ask("inventory") == {

@@ -233,6 +233,12 @@ LENT = {"lent": queue("lent", {"gpuClass": "A100", "guaranteed": 1})}
 GIVEN = {"lent": queue("lent", {"gpuClass": "A100", "limit": 1})}
 
 
+def test_a_job_that_ran_until_a_moment_ago_has_not_waited_since_it_was_submitted() -> None:
+    job = waits("lent", "2026-01-01T02:00:00Z")
+    job["status"]["requeuedAt"] = "2026-01-01T11:59:00Z"
+    assert list(starved_borrowers(lent("4"), LENT, [job], NOW, 6 * 3600)) == []
+
+
 def test_what_is_guaranteed_for_some_time_beyond_what_there_is_leaves_the_queue_as_it_is() -> None:
     (found,) = excess_guarantees(lent(), LENT, GPUS)
     assert found.message.endswith("A QuotaRequest or a Booking guarantees some of it and ends by itself")

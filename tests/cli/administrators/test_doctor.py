@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ from cotenant.cli.administrators import doctor
 from cotenant.cli.administrators.health.checks import CHECKS, KINDS
 from cotenant.cli.administrators.health.decision_log import FOLDER, decision_log
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
+from cotenant.cli.administrators.health.gpu_classes import gpu_classes
+from cotenant.cli.administrators.health.taints import TOLERATIONS, taints
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, UserError
 from cotenant.cli.terminal.connection import Connection
 
@@ -147,6 +150,13 @@ def for_nodes(**labels: str) -> dict[str, Any]:
         (lambda seen: seen["deployments"].update(items=[]), ("Error", "operator", "no Deployment")),
         (lambda seen: first(seen, "deployments")["status"].clear(), ("Error", "operator", "no replica is ready")),
         (
+            lambda seen: [
+                first(seen, "deployments")["spec"].update(replicas=0),
+                first(seen, "deployments")["status"].clear(),
+            ],
+            ("Error", "operator", "is scaled to 0 replicas: nothing is decided"),
+        ),
+        (
             lambda seen: first(seen, "deployments")["status"].update(readyReplicas=1),
             ("Warning", "operator", "1 of 2 replicas"),
         ),
@@ -252,7 +262,7 @@ def for_nodes(**labels: str) -> dict[str, Any]:
             lambda seen: seen["queueTree"]["items"].append(
                 {"metadata": {"name": "old"}, "status": {"holding": 2, "waiting": 1}}
             ),
-            ("Warning", "queue old", "is not there, and 2 jobs of it hold GPUs"),
+            ("Warning", "queue old", "is not there; the GPUs of 2 jobs of it count"),
         ),
         (
             lambda seen: seen["refusedJobs"]["items"].extend(
@@ -360,6 +370,49 @@ def test_what_was_not_looked_at_is_not_called_well_and_not_called_missing(
 ) -> None:
     assert len(doctor.PATHS) == 18
     assert list(doctor.lines([], SeenCluster(seen, refused, NOW)))[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "taint", "said"),
+    [
+        pytest.param("[]", {"key": "team", "effect": "NoSchedule"}, ["team"], id="of nobody's"),
+        pytest.param('[{"key": "team"}]', {"key": "team", "effect": "NoExecute"}, [], id="a tolerated one"),
+        pytest.param('[{"operator": "Exists"}]', {"key": "team", "effect": "NoSchedule"}, [], id="all are tolerated"),
+        pytest.param("[]", {"key": "team", "effect": "PreferNoSchedule"}, [], id="one that keeps nothing away"),
+        pytest.param("[]", {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, [], id="a cordon"),
+        pytest.param(None, {"key": "team", "effect": "NoSchedule"}, [], id="settings that are not seen"),
+    ],
+)
+def test_a_taint_of_a_gpu_node_that_jobs_do_not_tolerate_is_found(
+    tolerations: str | None, taint: dict[str, str], said: list[str]
+) -> None:
+    seen = well()
+    first(seen, "nodes")["spec"] = {"taints": [taint]}
+    env = [] if tolerations is None else [{"name": TOLERATIONS, "value": tolerations}]
+    first(seen, "deployments")["spec"]["template"] = {"spec": {"containers": [{"env": env}]}}
+    found = list(taints(SeenCluster(seen, [], NOW)))
+    assert [
+        one.fix.startswith(f"kubectl taint node n1 {key}-; or add") for one, key in zip(found, said, strict=True)
+    ] == [True for _ in said]
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        pytest.param({"n1": ("A100", 40960), "n2": ("A100", 81920)}, ["n1", "n2"], id="40 and 80 GB"),
+        pytest.param({"n1": ("A100", 81920), "n2": ("A100", 81559)}, [], id="one size, as two drivers tell it"),
+        pytest.param({"n1": ("A100-40G", 40960), "n2": ("A100", 81920)}, [], id="two classes"),
+        pytest.param({"n1": ("GB10", 0), "n2": ("GB10", 124000)}, [], id="memory that a driver does not tell"),
+    ],
+)
+def test_a_class_with_gpus_of_unlike_memory_is_noted(classes: dict[str, tuple[str, int]], said: list[str]) -> None:
+    nodes = [
+        named(name, status={"gpus": [{"class": gpu_class, "memoryMiB": memory}]})
+        for name, (gpu_class, memory) in classes.items()
+    ]
+    found = list(gpu_classes(SeenCluster({"gpuNodes": {"items": nodes}}, [], NOW)))
+    assert [re.findall(r"node (n\d)", one.message) for one in found] == [said][: len(said)]
+    assert all(one.fix.startswith("kubectl label node n1 cotenant.dev/gpu-class=A100-40G") for one in found)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from cotenant import __version__, names
 from cotenant.api.resources.gpunodes import GPUNodeStatus
 from cotenant.controller.client.kube import EVENTS, GPU_NODES, NODES, PODS, UnreachableError
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.gpu_node_news import NOTE_CHARS_MAX, GpuNodeNews, is_outdated
 from cotenant.controller.telemetry.metrics import Metrics
 from tests.controller.builders import T0, ObservedCluster, new_cluster, pod_document
@@ -32,9 +33,20 @@ ROSE = FELL | {
 
 
 def reporter(
-    cluster: ObservedCluster, kube: FakeKube, metrics: Metrics, clock: Callable[[], float] = lambda: AT
+    cluster: ObservedCluster,
+    kube: FakeKube,
+    metrics: Metrics,
+    clock: Callable[[], float] = lambda: AT,
+    leadership: Leadership | None = None,
 ) -> GpuNodeNews:
-    return GpuNodeNews(kube=kube, cache=cluster.cache, nodes=cluster.view.nodes, metrics=metrics, clock=clock)
+    return GpuNodeNews(
+        kube=kube,
+        cache=cluster.cache,
+        nodes=cluster.view.nodes,
+        metrics=metrics,
+        leadership=leadership or Leadership(lambda: True),
+        clock=clock,
+    )
 
 
 class World:
@@ -137,8 +149,8 @@ def gpu_node(name: str, version: str, *uuids: str) -> dict[str, Any]:
 
 
 async def test_each_dispute_is_an_event_on_its_node_and_a_gauge_once_and_again_when_it_comes_back() -> None:
-    cluster, kube, metrics = new_cluster(), FakeKube(), Metrics()
-    news = reporter(cluster, kube, metrics)
+    cluster, kube, metrics, leadership = new_cluster(), FakeKube(), Metrics(), Leadership(lambda: True)
+    news = reporter(cluster, kube, metrics, leadership=leadership)
     for name in ("n1", "n2"):
         metadata = {"name": name, "uid": f"node-{name}", "resourceVersion": "1"}
         cluster.cache.put(NODES, {"metadata": metadata, "status": READY})
@@ -163,3 +175,6 @@ async def test_each_dispute_is_an_event_on_its_node_and_a_gauge_once_and_again_w
         cluster.sync(T0)
         await news.report()
     assert await notes(kube) == sorted([*both, both[0], both[2]])
+    leadership.changed(False)
+    shown = [line for line in metrics.exposition().decode().splitlines() if line.startswith("cotenant_gpu_disputes")]
+    assert shown == [], "the next leader counts them"

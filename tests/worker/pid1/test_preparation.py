@@ -146,6 +146,25 @@ async def test_a_folder_that_cannot_be_written_ends_the_attempt_before_it_trains
     )
 
 
+async def test_a_folder_of_another_user_is_told_with_the_users_of_the_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kubernetes/examples#260: the kubelet gives no folder of NFS the group of a pod."""
+
+    def denied(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    for name, value in (("getuid", 65532), ("getgid", 65532), ("getgroups", [100])):
+        monkeypatch.setattr(f"os.{name}", lambda value=value: value)
+    monkeypatch.setattr(preparation, "_write_into", denied)
+    ended = await preparation.prepare_checkpoint_folder(contract([1], checkpoint=CheckpointSpec("/nfs/job")))
+    assert ended is not None
+    assert ended.message == (
+        "checkpoint.path: nothing can be written to /nfs/job: Permission denied. The pod's user is 65532, its groups"
+        " are 100, 65532: let one of them write there"
+    )
+
+
 @pytest.mark.parametrize(
     ("folder", "readable", "refused"),
     [

@@ -355,6 +355,16 @@ async def test_a_program_that_cannot_be_started_ends_as_in_a_shell(
     assert capsys.readouterr().err == f"cotenant: {text}\n"
 
 
+async def test_a_command_in_one_string_is_told_how_to_write_it() -> None:
+    """kubernetes/kubernetes#3575."""
+    pod = Pod(job_of([1], "python train.py"), PlayedChildren(refusal=FileNotFoundError(2, "No such file or directory")))
+    await pod.start()
+    [ended] = await pod.ended()
+    assert ended.tail == (
+        "cannot run 'python train.py': No such file or directory; write the words as a list: [python, train.py]",
+    )
+
+
 async def test_a_long_command_that_cannot_be_started_is_shortened() -> None:
     pod = Pod(job_of([1], "x" * 300), PlayedChildren(refusal=FileNotFoundError(2, "No such file or directory")))
     await pod.start()

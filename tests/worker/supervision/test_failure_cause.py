@@ -172,6 +172,63 @@ def test_a_program_that_fails_after_its_pod_has_lost_its_gpus_is_not_to_blame(ho
     assert cause.message.endswith(line)
 
 
+ECC = "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"
+
+
+@pytest.mark.parametrize(
+    ("how", "lines", "broken"),
+    [
+        pytest.param({"code": 1}, [ECC, "CUDA kernel errors might be asynchronously reported."], True, id="torch"),
+        pytest.param({"code": 1}, ["jaxlib.XlaRuntimeError: INTERNAL: CUDA_ERROR_ECC_UNCORRECTABLE"], True, id="JAX"),
+        pytest.param({"signal": signal.SIGABRT}, [f"terminate called: {ECC}"], True, id="NCCL's watchdog"),
+        pytest.param({"code": 1}, ["Cuda failure 'uncorrectable NVLink error detected'"], True, id="a link"),
+        pytest.param({"signal": signal.SIGKILL}, [ECC], False, id="it went on, and was killed"),
+        pytest.param({"code": 1}, ["RuntimeError: CUDA error: device-side assert triggered"], False, id="a program's"),
+    ],
+)
+def test_a_fault_of_a_gpus_memory_or_links_is_no_failure_of_the_program(
+    how: dict[str, Any], lines: list[str], broken: bool
+) -> None:
+    """vllm-project/vllm#5222, huggingface/accelerate#1192, verl-project/verl#407."""
+    cause = first_cause([ended(0, **how, tail=tuple(lines)), ended(1, 1, at=2.0, tail=PEER)])
+    assert (cause.reason == "GPUsUnusable", cause.code == names.EXIT_GPUS_UNUSABLE) == (broken, broken)
+    assert cause.message.startswith("rank 0 failed because a GPU is faulty: ") is broken
+
+
+def test_a_program_that_resumes_in_its_first_attempt_is_told_how_not_to_fail() -> None:
+    """huggingface/transformers#15341."""
+    line = "ValueError: No valid checkpoint found in output directory (/checkpoints/run)"
+    message = first_cause([ended(0, 1, tail=(line,))]).message
+    assert message.startswith(f"rank 0 ended with 1: {line}. The first attempt of a job has no checkpoint yet: resume")
+
+
+HUB = "'HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /bert/config.json"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (f"requests.exceptions.ConnectTimeout: {HUB}", True),
+        ("urllib.error.URLError: <urlopen error [Errno 110] Connection timed out>", True),
+        ("httpx.ConnectTimeout: timed out", True),
+        ("OSError: We couldn't connect to 'https://huggingface.co' to load the files", True),
+        ("curl: (28) Failed to connect to example.com port 443 after 129 ms: Couldn't connect to server", True),
+        ("aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host example.com:443 ssl:default", True),
+        ('botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint URL: "https://s3/"', True),
+        ("RuntimeError: [1] is setting up NCCL communicator but got error: wait timeout after 600000ms", False),
+        (
+            "torch.distributed.DistNetworkError: The client socket has timed out while trying to connect to (h, 1)",
+            False,
+        ),
+        ("TimeoutError: the queue was empty", False),
+    ],
+)
+def test_a_program_that_reaches_nobody_is_told_what_pods_may_reach(line: str, told: bool) -> None:
+    """huggingface/transformers#12575: every such program meets the network that is closed by default."""
+    message = first_cause([ended(0, 1, tail=(line,))]).message
+    assert ("Pods reach their own job and DNS" in message, "spec.data" in message) == (told, told)
+
+
 def test_a_program_that_takes_its_rank_for_a_gpus_number_is_told_what_it_sees() -> None:
     line = "torch.AcceleratorError: CUDA error: invalid device ordinal"
     message = first_cause([ended(1, 1, tail=(line,))]).message

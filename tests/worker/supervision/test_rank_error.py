@@ -78,3 +78,19 @@ def test_the_failure_that_ended_the_rank_is_the_first_of_those_that_belong_toget
 ) -> None:
     found = first_failure(errors, 1, 100.5)
     assert (found.pid if found else None) == want
+
+
+@pytest.mark.parametrize(
+    ("errors", "want"),
+    [
+        pytest.param([replace(failed(2, 50.0), frame="seed.py:3")], 2, id="in the job's code, long ago"),
+        pytest.param([failed(2, 50.0)], None, id="elsewhere, as a look for a package"),
+        pytest.param([replace(failed(2, 50.0), frame="a.py:1"), failed(3, 99.0)], 3, id="just before the end"),
+    ],
+)
+def test_a_rank_that_ends_well_hides_older_failures_of_the_jobs_code_too(
+    errors: list[RankError], want: int | None
+) -> None:
+    """`for seed in 1 2 3; do python train.py $seed; done`, or `python a.py & python b.py & wait`."""
+    found = first_failure(errors, 1, 100.5, succeeded=True)
+    assert (found.pid if found else None) == want

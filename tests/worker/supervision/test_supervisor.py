@@ -46,8 +46,8 @@ def test_a_failure_that_a_shell_hides_is_told_with_the_end() -> None:
     assert isinstance(finish, Finish)
     assert (finish.code, finish.reason) == (0, "Completed")
     assert finish.message == (
-        "the program ended with 0; but a process of rank 0 had just failed: ValueError: bad batch (train.py:3). A shell"
-        " script that begins with 'set -eo pipefail' ends with its code"
+        "the program ended with 0; but a process of rank 0 had failed: ValueError: bad batch (train.py:3). A shell"
+        " script that begins with 'set -eo pipefail', and waits for each process (wait $PID), ends with its code"
     )
 
 

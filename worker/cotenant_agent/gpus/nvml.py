@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pynvml
@@ -28,6 +29,7 @@ from cotenant_agent.gpus.nvml_queries import (
     query,
     signs_of,
 )
+from cotenant_agent.gpus.pci_devices import PCI_DEVICES, unlisted
 from cotenant_agent.gpus.readings import (
     MIB,
     AskedLimit,
@@ -60,7 +62,8 @@ def class_of(product: str) -> str:
 
 
 class NvmlSource(GpuSource):
-    def __init__(self) -> None:
+    def __init__(self, pci_devices: Path = PCI_DEVICES) -> None:
+        self._pci_devices = pci_devices
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError_LibraryNotFound as error:
@@ -136,6 +139,9 @@ class NvmlSource(GpuSource):
                 unreadable.append(f"GPU {index} ({uuid}): {error}")
         if unreadable and not gpus:
             raise GpuSourceError(f"NVML cannot list the GPUs: {'; '.join(unreadable)}")
+        if not unreadable:  # a GPU that NVML has counted would be named twice
+            missing = unlisted({gpu.pci_bus_id for gpu in gpus}, self._pci_devices)
+            unreadable += [f"GPU at {one}: on the PCI bus, and the driver could not set it up" for one in missing]
         return GpuInventory(
             simulated=False,
             gpus=tuple(gpus),

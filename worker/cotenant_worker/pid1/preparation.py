@@ -59,6 +59,9 @@ async def prepare_checkpoint_folder(contract: Contract) -> Finish | None:
         await asyncio.to_thread(_write_into, Path(path))
     except OSError as error:
         text = f"checkpoint.path: nothing can be written to {path}: {error.strerror or error}"
+        if isinstance(error, PermissionError):
+            groups = ", ".join(str(group) for group in sorted({os.getgid(), *os.getgroups()}))
+            text += f". The pod's user is {os.getuid()}, its groups are {groups}: let one of them write there"
         return Finish(names.EXIT_BAD_CONTRACT, "CheckpointNotWritable", text)
     return None
 

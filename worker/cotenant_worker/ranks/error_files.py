@@ -30,8 +30,10 @@ def environment_for_errors(rank: int, generation: int) -> dict[str, str]:
     return {"TORCHELASTIC_ERROR_FILE": str(directory / _TORCH)}
 
 
-def error_of(rank: int, generation: int, pid: int) -> RankError | None:
-    """The failure that ended this rank, process `pid`; torch's own file if there is no other."""
+def error_of(rank: int, generation: int, pid: int, *, succeeded: bool = False) -> RankError | None:
+    """The failure that ended this rank, process `pid`, or that it hides by ending with 0 (`succeeded`); torch's own
+    file if there is no other.
+    """
     directory = layout.errors_dir(rank, generation)
     found: list[RankError] = []
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
@@ -40,7 +42,7 @@ def error_of(rank: int, generation: int, pid: int) -> RankError | None:
             if name.isascii() and name.isdecimal() and len(name) < _MAX_PID_DIGITS:
                 error = parse(_content(directory / entry.name), int(name))
                 found += [error] if error is not None else []
-    return first_failure(found, pid, time.time()) or parse(_content(directory / _TORCH), pid)
+    return first_failure(found, pid, time.time(), succeeded=succeeded) or parse(_content(directory / _TORCH), pid)
 
 
 def lingering(rank: int, generation: int, pid: int) -> Lingering | None:

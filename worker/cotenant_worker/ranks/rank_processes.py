@@ -196,6 +196,9 @@ class LocalRanks:
         command = " ".join(self.program.argv)
         shown = command if len(command) <= 200 else f"{command[:200]} …"
         text = f"cannot run {shown!r}: {refusal(error, self.working_directory / self.program.argv[0])}"
+        words = self.program.argv[0].split()
+        if isinstance(error, FileNotFoundError) and len(words) > 1:
+            text += f"; write the words as a list: [{', '.join(words)}]"
         print(f"cotenant: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the tenant's log
         code = 127 if isinstance(error, FileNotFoundError) else 126
         self._emit_exit(RankExit(assignment.rank, generation, code, None, time.monotonic(), tail=(text,)))
@@ -242,7 +245,7 @@ class LocalRanks:
         """The failure that ended a rank, or that its shell hides by ending with 0."""
         if status == 0 and self.program.kind != "exec":
             return None
-        return error_of(run.assignment.rank, run.generation, run.child.pid)
+        return error_of(run.assignment.rank, run.generation, run.child.pid, succeeded=status == 0)
 
     def _emit_exit(self, ended: RankExit) -> None:
         self.emit(RankExited(ended, age_s=time.monotonic() - ended.at))

@@ -47,6 +47,8 @@ _CHILD_KILLED = re.compile(
     r"|^MemoryError|(?<![\w.])-9\b|SIGKILL"
 )
 """What programs print when the kernel has killed one of their processes."""
+_GPU_BROKEN = re.compile(r"uncorrectable (ECC|NVLink) error|CUDA_ERROR_(ECC|NVLINK)_UNCORRECTABLE")
+"""How torch, JAX, TensorFlow and NCCL report a fault of the hardware. No program can cause one."""
 _LOST_HINT = "as by a systemctl daemon-reload on the node"
 _CLIENTS_JOINED = re.compile(r"\d+/(\d+) clients joined")
 """How torch's store gives up waiting for the processes of a group."""
@@ -156,14 +158,13 @@ def first_cause(exits: Sequence[RankExit], ranks: int = 0) -> FailureCause:
 
 
 def hidden_failure(exit_: RankExit) -> str:
-    """What failed just before a rank ended with 0, as a shell does after `python train.py | tee log`; empty if nothing
-    did.
-    """
+    """What failed before a rank ended with 0, as of a shell after `python train.py | tee log`; empty if nothing did."""
     if exit_.code != 0 or exit_.stopped or exit_.error is None or not exit_.error.by_child:
         return ""
     return (
-        f"; but a process of rank {exit_.rank} had just failed: {_with_frame(*_recorded(exit_.error, exit_.home))}."
-        " A shell script that begins with 'set -eo pipefail' ends with its code"
+        f"; but a process of rank {exit_.rank} had failed: {_with_frame(*_recorded(exit_.error, exit_.home))}."
+        " A shell script that begins with 'set -eo pipefail', and waits for each process (wait $PID), ends with its"
+        " code"
     )
 
 
@@ -203,6 +204,9 @@ def _describe(exit_: RankExit, ranks: int, *, collateral: bool) -> FailureCause:
     lines = exit_.exception.lines if exit_.exception else tail
     if exit_.gpus_lost:
         message = f"rank {exit_.rank} failed after its pod had lost its GPUs, {_LOST_HINT}: {last}"
+        return FailureCause("GPUsUnusable", exit_.rank, names.EXIT_GPUS_UNUSABLE, exit_.signal, message, tail)
+    if exit_.signal not in (signals.SIGKILL, signals.SIGTERM) and any(_GPU_BROKEN.search(line) for line in lines):
+        message = f"rank {exit_.rank} failed because a GPU is faulty: {last}"
         return FailureCause("GPUsUnusable", exit_.rank, names.EXIT_GPUS_UNUSABLE, exit_.signal, message, tail)
     if exit_.oom and exit_.signal == signals.SIGKILL:
         message = f"rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in resources.memory"

@@ -124,16 +124,20 @@ def _of_torch(raw: dict[str, Any], pid: int) -> RankError | None:
     return RankError(kind, f"{message}\n{stack}".rstrip(), "", time, pid, time) if kind else None
 
 
-def first_failure(errors: Sequence[RankError], pid: int, ended_at: float) -> RankError | None:
+def first_failure(
+    errors: Sequence[RankError], pid: int, ended_at: float, *, succeeded: bool = False
+) -> RankError | None:
     """The error that ended process `pid`, the rank, at `ended_at` (Unix seconds), or the error that led to it.
 
     That is the earliest error that does not blame a peer (the processes of a rank may train with one another), within
     the life of the process that failed last and not long before that failure. If the rank itself recorded none, as a
-    shell, only a failure just before its end counts.
+    shell, only a failure just before its end counts. If it `succeeded`, as a loop of a shell over seeds does whatever
+    became of them, an older failure in the job's own code counts too.
     """
     by_child = all(each.pid != pid for each in errors)
     if by_child:
-        errors = [each for each in errors if each.time >= ended_at - _TOGETHER_S]
+        recent = [each for each in errors if each.time >= ended_at - _TOGETHER_S]
+        errors = recent or [each for each in errors if succeeded and each.frame]
     if not errors:
         return None
     last = max(errors, key=lambda each: each.time)

@@ -79,13 +79,33 @@ _WINDOWS = re.compile(r"\\r['’].*(No such file|not found)|\\r: (invalid|comman
 _WINDOWS_HINT = (
     ". The lines of the script end as on Windows: convert it (dos2unix, or `*.sh text eol=lf` in .gitattributes)"
 )
+_NO_CHECKPOINT = re.compile(r"No valid checkpoint found in output directory")
+"""How transformers' Trainer fails in the first attempt of a job that is told to resume."""
+_NO_CHECKPOINT_HINT = (
+    ". The first attempt of a job has no checkpoint yet: resume from get_last_checkpoint(output_dir) of"
+    " transformers.trainer_utils, which is None then"
+)
+_UNREACHED = re.compile(
+    r"\[Errno 1(01|10)\]|Max retries exceeded with url|Connection to \S+ timed out|[Cc]onnect ?[Tt]imeout"
+    r"|connect to (host |the endpoint URL|'https?://|\S+ port )"
+)
+"""How urllib, requests, httpx, aiohttp, botocore, curl and transformers fail if nothing answers."""
+_UNREACHED_HINT = (
+    ". Pods reach their own job and DNS, and networks that the administrator has opened (egress_cidrs): have the data"
+    " fetched by spec.data, or put them on a volume"
+)
 _HINTS = (
     (_NO_COMPILER, _COMPILER_HINT),
     (_NO_SUCH_GPU, _ORDINAL_HINT),
     (_READ_ONLY_CODE, _READ_ONLY_HINT),
     (_WINDOWS, _WINDOWS_HINT),
+    (_NO_CHECKPOINT, _NO_CHECKPOINT_HINT),
 )
-_HINTS_OF_ERROR = ((_READ_ONLY, _ELSEWHERE_HINT), (_SHARED_MEMORY, _SHARED_MEMORY_HINT))
+_HINTS_OF_ERROR = (
+    (_READ_ONLY, _ELSEWHERE_HINT),
+    (_SHARED_MEMORY, _SHARED_MEMORY_HINT),
+    (_UNREACHED, _UNREACHED_HINT),
+)
 """For lines that many programs also print and go on after, such as matplotlib without a folder for its cache."""
 
 

@@ -176,7 +176,8 @@ def starved_borrowers(
     for job in waiting:
         status = job["status"]
         if status["standing"] == "Waiting" and not status.get("needsChange"):
-            waited = (now - datetime.fromisoformat(status["submittedAt"])).total_seconds()
+            since = status.get("requeuedAt", status["submittedAt"])
+            waited = (now - datetime.fromisoformat(since)).total_seconds()
             asks = str(status.get("asks", ""))
             oldest[status["queue"]] = max(oldest.get(status["queue"], (0.0, "")), (waited, asks))
     for one in tree:

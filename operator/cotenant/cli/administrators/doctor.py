@@ -16,7 +16,9 @@ from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.administrators.health.checks import CHECKS
 from cotenant.cli.administrators.health.decision_log import decision_log
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
+from cotenant.cli.administrators.health.gpu_classes import gpu_classes
 from cotenant.cli.administrators.health.platforms import platforms
+from cotenant.cli.administrators.health.taints import taints
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
@@ -61,7 +63,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     cluster = look(connect(args))
-    found = [one for check in (*CHECKS, decision_log, platforms) for one in check(cluster)]
+    found = [one for check in (*CHECKS, taints, gpu_classes, decision_log, platforms) for one in check(cluster)]
     document = {
         "kind": "Diagnosis",
         "installed": cluster.is_installed,

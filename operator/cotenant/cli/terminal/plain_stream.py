@@ -7,6 +7,7 @@ are `sealed` with a random word that is new in each run. All others are shown as
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 import secrets
 import sys
@@ -70,8 +71,10 @@ def byte_output() -> BinaryIO:
 
 @contextlib.contextmanager
 def plain_output() -> Iterator[None]:
-    """Make stdout and stderr plain inside this context."""
+    """Make stdout and stderr plain inside this context. A character that stdout cannot encode becomes a `?`."""
     before = sys.stdout, sys.stderr
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     sys.stdout, sys.stderr = (cast("TextIO", PlainStream(stream)) for stream in before)
     try:
         yield

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from cotenant import contract, names
 from cotenant.api.conversion.job_profiles import NO_PROFILES, Profiles, UnknownProfileError, meaning_of, with_profile
 from cotenant.api.conversion.placements import to_placement
-from cotenant.api.conversion.to_core import parse_job
+from cotenant.api.conversion.to_core import parse_job, requeued_at, unix_seconds
 from cotenant.api.resources.object_meta import ObjectMeta
 from cotenant.api.resources.trainingjob_status import ProfileStatus, TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
@@ -109,6 +109,12 @@ class JobRecord:
         """True if it has no GPUs on the other cluster, as far as is known. Then it waits here too."""
         cluster = self.status.cluster
         return cluster is not None and self.phase is Phase.PENDING and cluster.returning is None
+
+    @property
+    def waits_since(self) -> float | None:
+        """Unix seconds since when a job that waits holds nothing and is not suspended; None if that is unknown."""
+        made = self.job.metadata.creation_timestamp if self.job is not None else None
+        return requeued_at(self.status) or unix_seconds(made)
 
     @property
     def awaits_word(self) -> bool:

@@ -75,6 +75,7 @@ def explanation_status(about: Explanation) -> Document:
         "asks": about.asks,
         "priority": about.priority,
         "submittedAt": timestamp(about.submitted_at),
+        "requeuedAt": timestamp(about.requeued_at),
         "user": about.user,
         "nodes": list(about.nodes),
         "reason": about.reason,

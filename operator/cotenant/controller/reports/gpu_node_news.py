@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -23,6 +23,7 @@ from cotenant.controller.client.event_document import event_document
 from cotenant.controller.client.kube import EVENTS, Kube
 from cotenant.controller.cluster.nodes.cluster_nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.metrics import Metrics
 
 EVERY_S: Final = 10.0
@@ -47,8 +48,17 @@ class GpuNodeNews:
     cache: ObjectCache
     nodes: ClusterNodes
     metrics: Metrics
+    leadership: InitVar[Leadership]
     clock: Callable[[], float] = time.time
     _told: set[tuple[str, ...]] = field(default_factory=set)
+
+    def __post_init__(self, leadership: Leadership) -> None:
+        leadership.on_lost(self.forget)
+
+    def forget(self) -> None:
+        """Show nothing while another replica leads: what this one knows of nodes is from its last decision."""
+        self.metrics.disputes.clear()
+        self.metrics.outdated_agents.set(0)
 
     async def report(self) -> None:
         """Write an Event for each item that is new. One that cannot be written counts as new next time."""

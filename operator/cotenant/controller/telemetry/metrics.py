@@ -35,7 +35,7 @@ class Metrics:
         self.pending = gauge("cotenant_jobs_pending", "Waiting TrainingJobs, by queue and reason.", ["queue", "reason"])
         self.waited = histogram(
             "cotenant_job_wait_seconds",
-            "From submission to admission.",
+            "From submission, or from the end of the last attempt, to admission.",
             ["queue"],
             buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200, 28800, 86400),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 import pytest
@@ -84,6 +85,27 @@ async def test_a_replica_that_leads_no_more_neither_writes_nor_counts(monkeypatc
     await write(replica, rounds=3)
     sample = replica.operator.metrics.registry.get_sample_value
     assert (used(replica), writes(replica.kube), sample("cotenant_leader")) == (None, [], 0.0)
+
+
+@pytest.mark.looptime
+async def test_a_replica_that_leads_no_more_shows_none_of_the_figures_that_the_next_leader_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    simulate_time(monkeypatch)
+    replica = await planned()
+    await write(replica)
+    metrics = replica.operator.metrics
+    before = shown_by_leaders(metrics.exposition().decode())
+    replica.lose()
+    replica.operator.leadership.changed(False)
+    await write(replica)
+    assert before >= {"cotenant_jobs", "cotenant_gpus_held", "cotenant_gpus_ready"}
+    assert shown_by_leaders(metrics.exposition().decode()) == set()
+
+
+def shown_by_leaders(text: str) -> set[str]:
+    """Gauges of jobs, queues and GPUs that have a series."""
+    return set(re.findall(r"^(cotenant_(?:jobs|jobs_pending|gpus_\w+|queue_\w+))(?:\{.*)? ", text, re.MULTILINE))
 
 
 @pytest.mark.looptime

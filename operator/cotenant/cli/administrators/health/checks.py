@@ -76,7 +76,12 @@ def operators(cluster: SeenCluster) -> Iterator[Diagnosis]:
     for one in found:
         ready, wanted = (one.get("status") or {}).get("readyReplicas", 0), one["spec"].get("replicas", 1)
         where = f"-n {one['metadata']['namespace']}"
-        if not ready:
+        if not wanted:
+            yield Diagnosis(
+                Severity.ERROR, "operator", "is scaled to 0 replicas: nothing is decided, and jobs that run go on",
+                f"kubectl scale {where} deployment/{one['metadata']['name']} --replicas=2",
+            )  # fmt: skip
+        elif not ready:
             look = f"kubectl logs {where} deployment/{one['metadata']['name']}; kubectl describe pods {where}"
             why = said_of(cluster, "ReplicaSet", one["metadata"]["namespace"], one["metadata"]["name"])
             yield Diagnosis(Severity.ERROR, "operator", f"no replica is ready and nothing is decided{why}", look)
@@ -193,7 +198,7 @@ def missing_queues(cluster: SeenCluster) -> Iterator[Diagnosis]:
         if name not in there and holding:
             yield Diagnosis(
                 Severity.WARNING, f"queue {name}",
-                f"is not there, and {counted(holding, 'job')} of it hold GPUs, all of which count as borrowed",
+                f"is not there; the GPUs of {counted(holding, 'job')} of it count as borrowed",
                 f"make the Queue again, or let them end: kubectl cotenant ps -A --queue {name}",
             )  # fmt: skip
 

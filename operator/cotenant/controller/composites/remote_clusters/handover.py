@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from cotenant.api.conversion import conditions
-from cotenant.api.conversion.to_core import requeued_at, unix_seconds
 from cotenant.api.resources.placement_status import ClusterRun
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.remote_clusters import RemoteClusterSpec, SpilloverSpec
@@ -72,7 +71,7 @@ def handovers(
     due = []
     for one in records:
         spillover = _spillover(one, queues, remote)
-        since = _waits_since(one)
+        since = one.waits_since
         if spillover is None or since is None:
             continue
         if now >= max(since + spillover.after, not_before.get(one.uid, 0.0)):
@@ -100,12 +99,6 @@ def _spillover(record: JobRecord, queues: Mapping[str, Queue], remote: str) -> S
         return None
     pending = record.status.pending
     return spillover if pending is not None and pending.reason in HELPED else None
-
-
-def _waits_since(record: JobRecord) -> float | None:
-    """Unix seconds since when the job holds nothing and is not suspended."""
-    made = record.job.metadata.creation_timestamp if record.job is not None else None
-    return requeued_at(record.status) or unix_seconds(made)
 
 
 def handed_over(record: JobRecord, remote: str, spec: RemoteClusterSpec, now: float) -> TrainingJobStatus:

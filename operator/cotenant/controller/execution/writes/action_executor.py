@@ -49,9 +49,8 @@ class ActionExecutor:
         if committed is None:
             return retry_at(self.executor.clock())
         self.executor.event_recorder.record(record, EventToRecord(reason="Admitted", message=message))
-        if record.job is not None and record.job.metadata.creation_timestamp is not None:
-            waited_s = now - record.job.metadata.creation_timestamp.timestamp()
-            self.executor.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited_s))
+        if record.job is not None and (since := record.waits_since) is not None:
+            self.executor.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, now - since))
         # 3. The pods; if others of the job still run, the next look at the job says when.
         if any(pod.held and pod.is_of_gang for pod in self.executor.cache.pods_of(record.id).values()):
             return retry_at(self.executor.clock())

@@ -16,6 +16,20 @@ GPU_HOUR = 3_600_000
 """Milli-GPU × seconds."""
 
 
+def clear_gauges(metrics: Metrics) -> None:
+    """Remove all series of these gauges and of those of live use."""
+    for gauge in (
+        metrics.jobs,
+        metrics.pending,
+        metrics.gpus,
+        metrics.capacity,
+        metrics.budget_left,
+        metrics.memory_used,
+        metrics.utilization,
+    ):
+        gauge.clear()
+
+
 def set_gauges(
     metrics: Metrics,
     snapshot: Snapshot,

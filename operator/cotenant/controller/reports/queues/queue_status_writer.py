@@ -16,7 +16,7 @@ from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.queues.live_use import set_live_gauges
-from cotenant.controller.reports.queues.queue_gauges import set_gauges
+from cotenant.controller.reports.queues.queue_gauges import clear_gauges, set_gauges
 from cotenant.controller.reports.queues.queue_status import (
     QueueAccounts,
     status_of,
@@ -53,8 +53,13 @@ class QueueStatusWriter:
         self._last = snapshot, plan
 
     def forget(self) -> None:
-        """Pause until the next plan: a replica that does not lead has no current one."""
+        """Pause until the next plan: a replica that does not lead has no current one.
+
+        Its gauges are cleared. Dashboards take the highest value of all replicas, so they would hide those of the next
+        leader.
+        """
         self._last = None
+        clear_gauges(self.metrics)
 
     async def write(self) -> None:
         """One round. Raises UnreachableError."""
@@ -63,6 +68,8 @@ class QueueStatusWriter:
         snapshot, plan = self._last
         now = self.clock()
         account = await asyncio.to_thread(QueueAccounts.of, snapshot)
+        if self._last is None:  # leadership was lost meanwhile
+            return
         set_gauges(self.metrics, snapshot, account, plan.verdicts, self.cache.jobs.values())
         agents = (one.status for one in self.cache.nodes.gpu_nodes.values())
         set_live_gauges(self.metrics, agents, self.cache.jobs.values())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
+from datetime import UTC, datetime
 from unittest.mock import patch
 
 import pytest
 
 from cotenant import names
+from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.controller.client.kube import (
     EVENTS,
     TRAINING_JOBS,
@@ -147,6 +149,24 @@ async def test_an_admission_measures_how_long_the_job_has_waited() -> None:
     sample = replica.operator.metrics.registry.get_sample_value
     waited = [sample(f"cotenant_job_wait_seconds_{part}", {"queue": "red"}) for part in ("count", "sum")]
     assert waited == [1.0, pytest.approx(7.0, abs=0.1)]
+
+
+async def test_the_wait_of_a_job_that_ran_before_begins_when_it_is_requeued() -> None:
+    """kubernetes-sigs/kueue#14623: otherwise a job that was evicted after a week has waited for a week."""
+    replica, record, action = await decided()
+    await asyncio.sleep(7.0)
+    requeued = {
+        "type": "Admitted",
+        "status": "False",
+        "reason": "Preempted",
+        "message": "",
+        "lastTransitionTime": datetime.fromtimestamp(time.time(), UTC),
+    }
+    before = record.status.model_copy(update={"attempts": 1, "conditions": (Condition.model_validate(requeued),)})
+    await asyncio.sleep(2.0)
+    await replica.operator.loop.action_executor.admit(dataclasses.replace(record, status=before), action)
+    sample = replica.operator.metrics.registry.get_sample_value
+    assert sample("cotenant_job_wait_seconds_sum", {"queue": "red"}) == pytest.approx(2.0, abs=0.1)
 
 
 async def test_a_job_whose_spec_became_unreadable_is_admitted_without_a_measure_of_its_wait() -> None:

@@ -1,0 +1,47 @@
+"""Whether jobs tolerate the taints of GPU nodes: if not, nothing starts there, and the node looks ready."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from cotenant.cli.administrators.health.agents import gpu_nodes
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, component_of
+
+TOLERATIONS: Final = "COTENANT_TOLERATIONS"
+KUBERNETES: Final = "node.kubernetes.io/"
+"""Prefix of taints that Kubernetes sets and takes off by itself, as for a cordon."""
+
+
+def taints(cluster: SeenCluster) -> Iterator[Diagnosis]:
+    """Finds taints by their keys. The operator compares values too, and tells jobs that wait for it."""
+    tolerated = _tolerated(cluster)
+    if tolerated is None:
+        return
+    nodes = gpu_nodes(cluster) | {one["metadata"]["name"] for one in cluster.items("gpuNodes")}
+    for node in cluster.items("nodes"):
+        name = node["metadata"]["name"]
+        for taint in (node.get("spec") or {}).get("taints") or () if name in nodes else ():
+            key = taint["key"]
+            if taint.get("effect") == "PreferNoSchedule" or key.startswith(KUBERNETES) or _has(tolerated, key):
+                continue
+            yield Diagnosis(
+                Severity.WARNING, f"node {name}", f"has the taint {key}, which jobs do not tolerate: none starts there",
+                f"kubectl taint node {name} {key}-; or add the taint to worker.tolerations",
+            )  # fmt: skip
+
+
+def _has(tolerations: Sequence[Mapping[str, Any]], key: str) -> bool:
+    return any(one.get("key") in {None, "", key} for one in tolerations)
+
+
+def _tolerated(cluster: SeenCluster) -> list[Mapping[str, Any]] | None:
+    """What worker pods tolerate, as the operator is set; None if that is not to be seen."""
+    for one in cluster.items("deployments"):
+        pod = (one["spec"].get("template") or {}).get("spec") or {}
+        for container in pod.get("containers") or () if component_of(one) == "operator" else ():
+            for variable in container.get("env") or ():
+                if variable["name"] == TOLERATIONS:
+                    return list(json.loads(variable.get("value") or "[]"))
+    return None
