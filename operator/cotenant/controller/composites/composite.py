@@ -7,9 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from cotenant import names
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import Document, Resource
+from cotenant.controller.informers.status_reading import read_status
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.manifests.attempt import owner_reference
+from cotenant.core.model.lifecycle import Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,24 @@ class SeenObject:
     @property
     def is_suspended(self) -> bool:
         return bool((self.document.get("spec") or {}).get("suspend"))
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJob(SeenObject):
+    """A TrainingJob as last seen."""
+
+    @property
+    def raw_status(self) -> Mapping[str, Any]:
+        return self.document.get("status") or {}
+
+    @property
+    def status(self) -> TrainingJobStatus:
+        return read_status(self.raw_status).status
+
+    @property
+    def phase(self) -> Phase:
+        raw = self.raw_status.get("phase") or Phase.PENDING
+        return Phase(raw) if raw in set(Phase) else Phase.RUNNING  # of a newer release: it may hold something
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

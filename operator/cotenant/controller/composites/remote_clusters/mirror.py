@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import Spillover, TrainingJob, TrainingJobSpec
 from cotenant.controller.client.kube import Document, version_of
-from cotenant.controller.composites.composite import SeenObject
+from cotenant.controller.composites.composite import SeenJob
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.informers.status_reading import read_status
-from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
+from cotenant.core.model.lifecycle import HOLDING, TERMINAL
 
 _NAME_KEPT: Final = 41
 """Letters of the job's name that its name there keeps. With a hyphen and eight digits, that is 50 at most."""
@@ -45,7 +43,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenMirror(SeenObject):
+class SeenMirror(SeenJob):
     """The job on the other cluster, as last seen."""
 
     @property
@@ -74,18 +72,9 @@ class SeenMirror(SeenObject):
         return names.ANNOTATION_RELEASED in (self.document["metadata"].get("annotations") or {})
 
     @property
-    def status(self) -> TrainingJobStatus:
-        return read_status(self.document.get("status") or {}).status
-
-    @property
-    def phase(self) -> Phase:
-        raw = (self.document.get("status") or {}).get("phase") or Phase.PENDING
-        return Phase(raw) if raw in set(Phase) else Phase.RUNNING  # of a newer release: it may hold something
-
-    @property
     def holds(self) -> bool:
         """True if it has GPUs or pods there."""
-        placed = bool((self.document.get("status") or {}).get("placement"))
+        placed = bool(self.raw_status.get("placement"))
         return self.phase in HOLDING or (placed and self.phase not in TERMINAL)
 
 
