@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from cotenant import names
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.controller.client.kube import Document, Resource
+from cotenant.controller.client.kube import Document, Resource, key_of
 from cotenant.controller.informers.status_reading import read_status
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.manifests.attempt import owner_reference
@@ -29,6 +30,10 @@ class SeenObject:
     def namespace(self) -> str:
         """Empty for a cluster-scoped object."""
         return str(self.document["metadata"].get("namespace", ""))
+
+    @property
+    def key(self) -> str:
+        return key_of(self.document["metadata"])
 
     @property
     def uid(self) -> str:
@@ -142,25 +147,21 @@ class Writes:
         return replace(self, objects=kept, status=self.status if all_there else None)
 
 
-class Composite(Protocol):
+class Composite(ABC):
     """One kind. The decision is a function: it makes no calls, and time comes in as data."""
 
-    @property
-    def resource(self) -> Resource: ...
+    resource: ClassVar[Resource]
+    kind: ClassVar[str]
+    owns: ClassVar[tuple[Resource, ...]] = ()
+    """Kinds of objects that it may own."""
+    computes: ClassVar[bool] = False
+    """True if a decision takes so long that it needs a thread."""
 
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def owns(self) -> tuple[Resource, ...]:
-        """Kinds of objects that it may own."""
-
-    @property
-    def computes(self) -> bool:
-        """True if a decision takes so long that it needs a thread."""
-
+    @abstractmethod
     def decide(self, observed: Observed, now: float) -> Writes:
-        """The writes for one object; `now` is in Unix seconds. An exception becomes the failure of this object."""
+        """The writes for one object; `now` is in Unix seconds. An exception becomes the failure of this object, also a
+        DocumentError if its document cannot be read.
+        """
 
 
 def owner_of(document: Mapping[str, Any], kind: str) -> tuple[str, str] | None:

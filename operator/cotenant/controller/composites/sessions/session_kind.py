@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.api.conversion.to_core import parse_session
-from cotenant.controller.client.kube import SESSIONS, TRAINING_JOBS, Resource
-from cotenant.controller.composites.composite import Observed, SeenJob, Writes
+from cotenant.controller.client.kube import SESSIONS, TRAINING_JOBS
+from cotenant.controller.composites.composite import Composite, Observed, SeenJob, Writes
 from cotenant.controller.composites.sessions.session_job import job_name
 from cotenant.controller.composites.sessions.session_step import SessionObserved, plan
 from cotenant.controller.composites.sessions.times import times_of
@@ -15,13 +15,13 @@ from cotenant.controller.lifecycle.policies.idle_timeout import any_gpu_busy
 
 
 @dataclass(frozen=True, slots=True)
-class SessionComposite:
+class SessionKind(Composite):
+    resource = SESSIONS
+    kind = "Session"
+    owns = (TRAINING_JOBS,)
+
     cache: ObjectCache
     """Source of what agents report about GPUs, and of what queues allow."""
-    resource: Resource = SESSIONS
-    kind: str = "Session"
-    owns: tuple[Resource, ...] = (TRAINING_JOBS,)
-    computes: bool = False
 
     def decide(self, observed: Observed, now: float) -> Writes:
         session = parse_session(observed.document)
