@@ -189,13 +189,13 @@ def read_job(document: Document, profiles: Profiles = NO_PROFILES, seen: JobReco
     try:
         job = _with_spec_of(seen, document) or parse_job(document | {"status": {}})
     except DocumentError as error:
-        return _record(document, read, problem=_sentence(error))
+        return _record(document, read, problem=error.text)
     job = job.model_copy(update={"status": read.status})
     try:
         whole = with_profile(job, _recorded(job, seen) or meaning_of(job, profiles))
     except DocumentError as error:
         missing = isinstance(error, UnknownProfileError)
-        return _record(document, read, problem=_sentence(error), profile_missing=missing)
+        return _record(document, read, problem=error.text, profile_missing=missing)
     return _record(document, read, job=whole)
 
 
@@ -219,10 +219,6 @@ def _with_spec_of(seen: JobRecord | None, document: Document) -> TrainingJob | N
     except ValidationError:
         return None
     return seen.job.model_copy(update={"metadata": parsed})
-
-
-def _sentence(error: DocumentError) -> str:
-    return "; ".join(str(one) for one in error.problems)
 
 
 def _recorded(job: TrainingJob, seen: JobRecord | None) -> ProfileStatus | None:

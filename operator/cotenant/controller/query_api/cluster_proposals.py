@@ -88,7 +88,7 @@ def _of_queue(spec: Mapping[str, Any], cache: ObjectCache, labelled_only: bool) 
         parsed = parse_queue(document)
         queue = to_queue(parsed, namespaces=cache.namespaces, labelled_only=labelled_only)
     except DocumentError as error:
-        raise ProposalError("; ".join(str(one) for one in error.problems)) from error
+        raise ProposalError(error.text) from error
 
     def change(situation: Situation) -> ChangedCluster:
         known = next((one for one in situation.snapshot.queues if one.name == queue.name), None)

@@ -18,7 +18,7 @@ from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.sessions.session import Session
 from cotenant.api.resources.sessions.session_status import SessionPhase, SessionStatus
 from cotenant.api.resources.trainingjob_status import Condition, TrainingJobStatus
-from cotenant.api.scalars.fields import moment
+from cotenant.api.scalars.fields import moment, show_time
 from cotenant.controller.client.kube import SESSIONS, TRAINING_JOBS, Document
 from cotenant.controller.client.merge_patch import difference
 from cotenant.controller.composites.composite import Create, Patch, SeenJob, Writes
@@ -214,8 +214,7 @@ def _named(o: SessionObserved) -> str:
 
 
 def _warning(line: SessionTimeline) -> str:
-    at = moment(line.next.at).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"it will be suspended at {at}: {line.next.message}"
+    return f"it will be suspended at {show_time(moment(line.next.at))}: {line.next.message}"
 
 
 def _status(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.conversion.to_core import admitted_at, unix_seconds
 from cotenant.api.resources.trainingjob_status import BlockedStart, ExcludedNode, TrainingJobStatus
 from cotenant.api.scalars.quantities import show_duration, show_mib
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
@@ -179,8 +179,7 @@ def _is_stuck(pod: PodRecord) -> bool:
 
 
 def _stuck_at(o: Observation, pod: PodRecord) -> float:
-    admitted_at = (unix_seconds(o.status.placement.admitted_at) if o.status.placement else None) or o.now
-    return max(pod.stuck_since, admitted_at) + STUCK_S
+    return max(pod.stuck_since, admitted_at(o.status) or o.now) + STUCK_S
 
 
 def _blamed_for(pod: PodRecord, node: str) -> Blamed:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cotenant import names
-from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.conversion.to_core import admitted_at
 from cotenant.api.resources.job_spec.checkpoints import CheckpointVolume
 from cotenant.api.resources.job_spec.volumes import Code, Volume
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
@@ -105,9 +105,9 @@ def reportable_at(o: Observation, pod: PodRecord) -> float | None:
         return None
     if pod.preparing_since:
         return pod.preparing_since + REPORT_AFTER_S
-    admitted_at = unix_seconds(o.status.placement.admitted_at) if o.status.placement else None
+    admitted = admitted_at(o.status)
     waits = pod.pulls or not (pod.node or pod.waiting)
-    return admitted_at + REPORT_AFTER_S if waits and admitted_at is not None else None
+    return admitted + REPORT_AFTER_S if waits and admitted is not None else None
 
 
 def describe_added(pod: PodRecord) -> str:
