@@ -11,12 +11,12 @@ from cotenant.controller.client.kube import PERSISTENT_VOLUME_CLAIMS, PERSISTENT
 from cotenant.controller.query_api.proposals import (
     BOUNDS,
     CHANGES_MAX,
-    MissingJobError,
     ProposalError,
     annotated_user,
     proposed_job,
     spec_of,
 )
+from cotenant.controller.query_api.questions import NotFoundError
 from cotenant.core.model.objects import Job
 from tests.controller.execution.replica import Replica, submit
 
@@ -73,7 +73,7 @@ def test_what_makes_no_sense_is_refused_by_its_field(spec: dict[str, Any], says:
     if not says:
         assert proposed(spec).key == "red/proposed"
         return
-    with pytest.raises(ProposalError, match=says.replace("[", r"\[")):
+    with pytest.raises((ProposalError, NotFoundError), match=says.replace("[", r"\[")):
         proposed(spec)
 
 
@@ -150,7 +150,7 @@ def test_a_change_of_a_waiting_job_avoids_the_nodes_that_the_job_would_avoid(
 
 
 def test_a_job_that_is_not_there_is_missing() -> None:
-    with pytest.raises(MissingJobError):
+    with pytest.raises(NotFoundError):
         proposed({"job": "nobody"})
 
 

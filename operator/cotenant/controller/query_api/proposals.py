@@ -15,6 +15,7 @@ from cotenant.api.validation.problems import DocumentError
 from cotenant.contract.decoding.bounded_json import Bounds, Malformed, parse
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.lifecycle.policies.blocked_start import avoided
+from cotenant.controller.query_api.questions import NotFoundError
 from cotenant.core.model.objects import Job
 
 BOUNDS: Final = Bounds(bytes_max=256 * 1024, depth_max=32, values_max=20_000)
@@ -23,10 +24,6 @@ CHANGES_MAX: Final = 32
 
 class ProposalError(ValueError):
     """The proposal makes no sense. The message names the field."""
-
-
-class MissingJobError(ProposalError):
-    """The job that is to be changed is not there."""
 
 
 def spec_of(body: bytes) -> Mapping[str, Any]:
@@ -97,7 +94,7 @@ def _changed(spec: Mapping[str, Any], namespace: str, cache: ObjectCache) -> dic
     name, change = spec.get("job"), spec.get("change") or {}
     record = cache.jobs.get(f"{namespace}/{name}")
     if record is None:
-        raise MissingJobError(f'trainingjobs.{names.GROUP} "{name}" not found in namespace "{namespace}"')
+        raise NotFoundError.of_job(namespace, str(name))
     if record.job is None:
         raise ProposalError(record.problem or "its spec cannot be read")
     if record.placement is not None:
