@@ -18,11 +18,12 @@ from cotenant.api.resources.object_meta import ObjectMeta
 from cotenant.api.resources.trainingjob_status import ProfileStatus, TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
 from cotenant.api.scalars.fields import DNS_LABEL
-from cotenant.api.scalars.quantities import show_decimal, show_memory, show_mib
+from cotenant.api.scalars.quantities import show_memory, show_mib
 from cotenant.api.validation.problems import DocumentError
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import Document, version_of
 from cotenant.controller.informers.status_reading import StatusRead, read_status
+from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.core.model.objects import JobKey, Placement
 
@@ -278,7 +279,7 @@ def format_gpus_of(spec: TrainingJobSpec, workers: int, placement: Placement | N
     gpu = spec.gpu
     shares = workers * (gpu.count or 1) if gpu.is_share else workers
     if gpu.memory_fraction is not None:
-        each = show_decimal(gpu.memory_fraction)
+        each = format_gpus(gpu.memory_fraction)
     elif gpu.auto_size and placement is not None and placement.nodes[0].ranks[0].gpus:
         each = show_mib(placement.nodes[0].ranks[0].gpus[0].memory_mib)
     elif gpu.memory is not None:
