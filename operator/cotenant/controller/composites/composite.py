@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
-from cotenant import names
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import Document, Resource, key_of
 from cotenant.controller.informers.status_reading import read_status
 from cotenant.controller.lifecycle.observation import EventToRecord
-from cotenant.controller.manifests.attempt import owner_reference
+from cotenant.controller.manifests import owners
 from cotenant.core.model.lifecycle import Phase
 
 
@@ -166,15 +165,11 @@ class Composite(ABC):
 
 def owner_of(document: Mapping[str, Any], kind: str) -> tuple[str, str] | None:
     """(name, uid) of the object of this kind that controls it."""
-    for reference in document["metadata"].get("ownerReferences") or ():
-        is_ours = reference.get("apiVersion") in names.API_VERSIONS and reference.get("kind") == kind
-        if is_ours and reference.get("controller"):
-            return str(reference.get("name")), str(reference.get("uid"))
-    return None
+    return owners.owner_of(document["metadata"].get("ownerReferences") or (), kind)
 
 
 def with_owner(body: Mapping[str, Any], owner: Observed, kind: str) -> Document:
     """The object with its owner as controller, so that Kubernetes deletes it with its owner."""
-    reference = owner_reference(kind, owner.name, owner.uid)
+    reference = owners.owner_reference(kind, owner.name, owner.uid)
     namespace = {"namespace": owner.namespace} if owner.namespace else {}
     return {**body, "metadata": {**body["metadata"], **namespace, "ownerReferences": [reference]}}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant import names
+from cotenant.api.conversion.volumes import mounted_objects
 from cotenant.api.resources.trainingjobs import Spillover, TrainingJob, TrainingJobSpec
 from cotenant.controller.client.kube import Document, version_of
 from cotenant.controller.composites.composite import SeenJob
@@ -134,18 +135,8 @@ def travel_problem(job: TrainingJob, remote: str) -> str:
 
 
 def _named_objects(spec: TrainingJobSpec) -> Iterator[str]:
-    code, checkpoint = spec.runtime.code, spec.checkpoint
-    if code is not None and code.config_map is not None:
-        yield f"ConfigMap {code.config_map.name}"
-    if code is not None and code.persistent_volume_claim is not None:
-        yield f"claim {code.persistent_volume_claim.claim_name}"
-    for volume in spec.runtime.volumes:
-        if volume.persistent_volume_claim is not None:
-            yield f"claim {volume.persistent_volume_claim.claim_name}"
-        if volume.config_map is not None:
-            yield f"ConfigMap {volume.config_map.name}"
-        if volume.secret is not None:
-            yield f"Secret {volume.secret.secret_name}"
+    for kind, name in mounted_objects(spec):
+        yield f"{'claim' if kind == 'PersistentVolumeClaim' else kind} {name}"
     for variable in spec.runtime.env:
         source = variable.value_from
         if source is not None and source.secret_key_ref is not None:
@@ -154,5 +145,3 @@ def _named_objects(spec: TrainingJobSpec) -> Iterator[str]:
             yield f"ConfigMap {source.config_map_key_ref.name}"
     for secret in spec.runtime.image_pull_secrets:
         yield f"Secret {secret.name}"
-    if checkpoint is not None and checkpoint.volume is not None:
-        yield f"claim {checkpoint.volume.persistent_volume_claim.claim_name}"

@@ -12,9 +12,7 @@ from typing import Final
 
 from cotenant import names
 from cotenant.api.conversion.to_core import admitted_at
-from cotenant.api.resources.job_spec.checkpoints import CheckpointVolume
-from cotenant.api.resources.job_spec.volumes import Code, Volume
-from cotenant.api.resources.trainingjobs import TrainingJobSpec
+from cotenant.api.conversion.volumes import mounted_objects
 from cotenant.api.scalars.status_text import plain_word
 from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
@@ -129,7 +127,7 @@ def of_silent(o: Observation, pod: PodRecord) -> StartObstacle:
         said = f"pod {pod.name} does not start on node {pod.node}: {cause[:QUOTE_CHARS_MAX]}"
         reason = plain_word(cause.partition(":")[0]) or PREPARING
         return StartObstacle(reason, said + _attached_elsewhere(o, cause))
-    named = mounted_sources(o.spec) if o.spec else []
+    named = [f"{kind} {name}" for kind, name in mounted_objects(o.spec)] if o.spec else []
     what = f"; look whether they are there: {', '.join(named)}" if named else ""
     return StartObstacle(
         PREPARING,
@@ -149,18 +147,3 @@ def _attached_elsewhere(o: Observation, cause: str) -> str:
         f". Node {', '.join(lost)} does not answer and keeps the volume. If the node is down: kubectl taint node"
         f" {' '.join(lost)} {OUT_OF_SERVICE}, or delete the Node"
     )
-
-
-def mounted_sources(spec: TrainingJobSpec) -> list[str]:
-    """Sources that the job's pods mount, such as `ConfigMap digits-code`: each once, in the order of the spec."""
-    checkpoint = spec.checkpoint.volume if spec.checkpoint else None
-    sources: list[Code | Volume | CheckpointVolume | None] = [spec.runtime.code, *spec.runtime.volumes, checkpoint]
-    found: list[str] = []
-    for source in [one for one in sources if one is not None]:
-        if config_map := getattr(source, "config_map", None):
-            found.append(f"ConfigMap {config_map.name}")
-        if secret := getattr(source, "secret", None):
-            found.append(f"Secret {secret.secret_name}")
-        if claim := source.persistent_volume_claim:
-            found.append(f"PersistentVolumeClaim {claim.claim_name}")
-    return list(dict.fromkeys(found))

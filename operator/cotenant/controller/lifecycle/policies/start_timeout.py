@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cotenant.api.conversion.to_core import admitted_at
+from cotenant.api.conversion.volumes import mounted_objects
 from cotenant.api.resources.trainingjob_status import ExitStatus
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
@@ -77,4 +78,4 @@ def _late_at(o: Observation, pod: PodRecord | None, settings: Settings) -> float
 
 
 def _mounts(o: Observation) -> bool:
-    return o.spec is not None and bool(start_obstacles.mounted_sources(o.spec))
+    return o.spec is not None and bool(mounted_objects(o.spec))
