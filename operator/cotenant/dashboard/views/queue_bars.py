@@ -61,7 +61,7 @@ def tree_view(answers: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
     page = paged(found, wish.page, ROWS)
     scale = _scale(quota for one in page.items for quota in one["status"]["quotas"])
     rows = [_tree_row(one, scale) for one in page.items]
-    return QueuesView(rows=Paged(rows, page.page, page.pages, page.total), is_local=False)
+    return QueuesView(rows=page.showing(rows), is_local=False)
 
 
 def local_view(queues: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
@@ -70,7 +70,7 @@ def local_view(queues: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
     page = paged([one for one in ordered if wish.text in one["metadata"]["name"].lower()], wish.page, ROWS)
     scale = _scale(quota for one in page.items for quota in _quotas(one))
     rows = [_local_row(one, scale) for one in page.items]
-    return QueuesView(rows=Paged(rows, page.page, page.pages, page.total), is_local=True)
+    return QueuesView(rows=page.showing(rows), is_local=True)
 
 
 def _quotas(queue: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
