@@ -23,7 +23,7 @@ class QuotaBar:
     label: str
     """The line's name: `H100, zone a`, or `all GPUs`."""
     own: float
-    """The part of the guarantee that is used."""
+    """What is used of the guarantee, as far as its GPUs exist."""
     borrowed: float
     guaranteed: float
     limit: float | None
@@ -128,8 +128,10 @@ def _bar(quota: Mapping[str, Any], scale: float) -> QuotaBar:
     used, guaranteed = _number(quota.get("used")), _number(quota.get("guaranteed"))
     limit = None if quota.get("limit") is None else _number(quota["limit"])
     where = ", ".join(filter(None, (quota.get("class"), f"zone {quota['zone']}" if quota.get("zone") else "")))
-    own = min(used, guaranteed)
+    there = _number(quota.get("effective", guaranteed))
+    own = min(used, there)
     says = f"{quota.get('used')} used of {quota.get('guaranteed')} guaranteed"
+    says += f" (of which {quota['effective']} are there)" if there != guaranteed else ""
     says += f", limit {quota['limit']}" if limit is not None else ", no limit but what others lend"
     return QuotaBar(
         label=where or "all GPUs",
