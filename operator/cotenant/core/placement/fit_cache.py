@@ -11,11 +11,13 @@ Bounded: beyond so many rows over all entries of a sort, the one that was asked 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.inventory import BoolArray, IntArray, Rows
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.fitting import Tenancy, capacity, may_share, room
@@ -33,6 +35,8 @@ _SCORED_ROWS = 1 << 20
 _CHANGES = 8
 """Changes of each row, on average, after which a cache begins anew."""
 
+_Array = TypeVar("_Array", IntArray, BoolArray)
+
 
 class FitCache:
     def __init__(self, ledger: Ledger, scorer: Scorer, *, is_empty: bool = False) -> None:
@@ -41,11 +45,14 @@ class FitCache:
         self.ledger = ledger
         self.scorer = scorer
         height = max(1, len(ledger.inventory.nodes))
-        self._shape_fits = lru_cache(max(64, _ROWS // height))(partial(ShapeFit, self))
+        fits, scored = max(64, _ROWS // height), max(64, _SCORED_ROWS // height)
+        self._shape_fits = lru_cache(fits)(partial(ShapeFit, self))
         """By shape, tenant, and whether no two workers may lie on one GPU."""
-        self._rooms = lru_cache(max(64, _ROWS // height))(partial(_Room, self))
-        """By what is taken of one GPU."""
-        self._scores = lru_cache(max(64, _SCORED_ROWS // height))(self._new_scores)
+        self._fits = lru_cache(fits)(self._new_fits)
+        """By what is taken of one GPU, and tenant; None: whoever holds the rest."""
+        self._shareable = lru_cache(fits)(lambda who: KeptRows(self, lambda rows: may_share(self.ledger, rows, who)))
+        """By tenant."""
+        self._scores = lru_cache(scored)(lambda shape: ShapeScores(self.ledger, self.scorer, shape))
         """By the shape without classes."""
 
     def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> ShapeFit:
@@ -57,20 +64,22 @@ class FitCache:
 
     def room(self, shape: Shape) -> BoolArray:
         """[N, G] GPUs that have what one of the shape's GPUs takes, whoever holds the rest. Read-only."""
-        known, ledger = self._rooms(one_gpu_of(shape)), self.ledger
-        if known.seen < len(ledger.changed_rows):
-            rows = ledger.written_since(known.seen)
-            known.gpus[rows] = room(ledger, known.shape, rows)
-            known.seen = len(ledger.changed_rows)
-        return known.gpus
+        return self._fits(one_gpu_of(shape), None).now()
+
+    def fits(self, shape: Shape, tenancy: Tenancy) -> KeptRows[BoolArray]:
+        """[N, G] GPUs that may serve the shape for the tenant."""
+        return self._fits(one_gpu_of(shape), None if shape.whole else tenancy)
+
+    def _new_fits(self, one: Shape, tenancy: Tenancy | None) -> KeptRows[BoolArray]:
+        if tenancy is None:
+            return KeptRows(self, lambda rows: room(self.ledger, one, rows))
+        large, shareable = self._fits(one, None), self._shareable(tenancy)
+        return KeptRows(self, lambda rows: large.now()[rows] & shareable.now()[rows])
 
     def scores(self, shape: Shape, rows: IntArray, fits: BoolArray) -> tuple[IntArray, IntArray | None]:
         """See `ShapeScores.of`."""
         bare = without_classes(shape)
         return self._scores(bare).of(rows, fits, self.room(bare))
-
-    def _new_scores(self, bare: Shape) -> ShapeScores:
-        return ShapeScores(self.ledger, self.scorer, bare)
 
     def follow(self, ledger: Ledger, scorer: Scorer) -> FitCache:
         """This cache, which from now on answers for another ledger; only rows in which the two differ are judged again.
@@ -84,23 +93,39 @@ class FitCache:
         return self
 
 
+class KeptRows(Generic[_Array]):
+    """An array over all nodes of the cache's ledger. Rows that were written are worked out again when it is read."""
+
+    __slots__ = ("_array", "_cache", "_seen", "_work_out")
+
+    def __init__(self, cache: FitCache, work_out: Callable[[Rows], _Array]) -> None:
+        self._cache, self._work_out = cache, work_out
+        self._seen = len(cache.ledger.changed_rows)
+        self._array = work_out(slice(None))
+
+    def now(self) -> _Array:
+        """Read-only."""
+        ledger = self._cache.ledger
+        if self._seen < len(ledger.changed_rows):
+            rows = ledger.written_since(self._seen)
+            self._seen = len(ledger.changed_rows)
+            self._array[rows] = self._work_out(rows)
+        return self._array
+
+
 class ShapeFit:
     """One shape, for one tenant, over all rows. Capacity is worked out where workers are counted, and scores where
     something is to be chosen. Arrays are read-only outside this module."""
 
-    __slots__ = (
-        "_cache", "_capacity", "_distinct", "_fits", "_node_scores", "_scored", "_scored_ledger", "_seen", "_shape",
-        "_tenancy",
-    )  # fmt: skip
+    __slots__ = ("_cache", "_capacity", "_fits", "_node_scores", "_scored", "_scored_ledger", "_shape")
 
     def __init__(self, cache: FitCache, shape: Shape, tenancy: Tenancy, distinct: bool) -> None:
-        self._cache, self._shape, self._tenancy, self._distinct = cache, shape, tenancy, distinct
-        height, width = cache.ledger.inventory.kind.shape
-        self._capacity: IntArray = np.zeros(height, dtype=np.int64)
-        self._fits: BoolArray = np.zeros((height, width), dtype=np.bool_)
-        self._seen = -1
-        """Changes of the ledger that fits and capacity follow."""
-        self._node_scores: IntArray = np.full(height, LOWEST, dtype=np.int64)
+        self._cache, self._shape = cache, shape
+        fits = self._fits = cache.fits(shape, tenancy)
+        self._capacity = KeptRows(
+            cache, lambda rows: capacity(cache.ledger, shape, rows, fits.now()[rows], distinct=distinct)
+        )
+        self._node_scores: IntArray = np.full(len(cache.ledger.inventory.nodes), LOWEST, dtype=np.int64)
         self._scored_ledger: Ledger | None = None
         self._scored = 0
         """Changes of that ledger that the scores follow."""
@@ -108,66 +133,37 @@ class ShapeFit:
     @property
     def capacity(self) -> IntArray:
         """[N] workers of the shape that each row takes."""
-        self._refresh()
-        return self._capacity
+        return self._capacity.now()
 
     def all_fits(self) -> BoolArray:
         """[N, G] the GPU may serve."""
-        self._refresh()
-        return self._fits
+        return self._fits.now()
 
     @property
     def node_scores(self) -> IntArray:
         """[N] score of each row that takes at least one, else LOWEST."""
         ledger = self._cache.ledger
         if self._scored_ledger is not ledger:
-            self._scored_ledger, rows = ledger, np.arange(len(self._capacity))
+            self._scored_ledger, rows = ledger, np.arange(len(self._node_scores))
         elif self._scored < len(ledger.changed_rows):
             rows = ledger.written_since(self._scored)
         else:
             return self._node_scores
-        self._refresh()
         self._scored = len(ledger.changed_rows)
-        takes = self._capacity.take(rows) > 0
+        takes = self.capacity.take(rows) > 0
         if not takes.all():
             self._node_scores[rows[~takes]] = LOWEST
             rows = rows[takes]
         if len(rows):
-            self._node_scores[rows], _ = self._cache.scores(self._shape, rows, self._fits.take(rows, axis=0))
+            self._node_scores[rows], _ = self._cache.scores(self._shape, rows, self._fits.now().take(rows, axis=0))
         return self._node_scores
 
     def gpu_scores(self, row: int) -> IntArray:
         """[G] score of each GPU of the row that may serve, else LOWEST."""
-        self._refresh()
-        fits, gpu = self._fits[row], None
+        fits, gpu = self._fits.now()[row], None
         if self._cache.scorer.scope(self._shape) is not ScoreScope.NODE:
             _, gpu = self._cache.scores(self._shape, np.array([row]), fits[None])
         return np.where(fits, 0 if gpu is None else gpu[0], LOWEST)
-
-    def _refresh(self) -> None:
-        """Bring fits and capacity up to date."""
-        ledger = self._cache.ledger
-        if self._seen == len(ledger.changed_rows):
-            return
-        rows = slice(None) if self._seen < 0 else ledger.written_since(self._seen)
-        self._seen = len(ledger.changed_rows)
-        fits = self._cache.room(self._shape)[rows]
-        if not self._shape.whole:
-            fits = fits & may_share(ledger, rows, self._tenancy)
-        self._fits[rows] = fits
-        self._capacity[rows] = capacity(ledger, self._shape, rows, fits, distinct=self._distinct)
-
-
-class _Room:
-    """[N, G] GPUs with room for a shape of one GPU."""
-
-    __slots__ = ("gpus", "seen", "shape")
-
-    def __init__(self, cache: FitCache, shape: Shape) -> None:
-        self.shape = shape
-        self.gpus = room(cache.ledger, shape, slice(None))
-        self.seen = len(cache.ledger.changed_rows)
-        """Changes of the ledger that it follows."""
 
 
 def _differing(one: Ledger, other: Ledger) -> array[int] | None:
