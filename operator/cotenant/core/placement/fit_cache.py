@@ -99,9 +99,10 @@ class KeptRows(Generic[_Array]):
     __slots__ = ("_array", "_cache", "_seen", "_work_out")
 
     def __init__(self, cache: FitCache, work_out: Callable[[Rows], _Array]) -> None:
-        self._cache, self._work_out = cache, work_out
+        self._cache = cache
+        self._work_out: Callable[[Rows], _Array] = work_out
         self._seen = len(cache.ledger.changed_rows)
-        self._array = work_out(slice(None))
+        self._array: _Array = work_out(slice(None))
 
     def now(self) -> _Array:
         """Read-only."""

@@ -24,8 +24,8 @@ _Part: TypeAlias = tuple[int, int, int]
 
 
 class ValueTables:
-    """One row per kind and milli free: [K · LEVELS, Q + U]. Shapes that differ in CPU and host memory alone share one of
-    the U columns."""
+    """One row per kind and milli free: [K · LEVELS, Q + U]. Shapes that differ in CPU and host memory alone share one
+    of the U columns."""
 
     def __init__(self, mix: WorkloadMix, inventory: Inventory, cpu_prices: FloatArray) -> None:
         memory, compute, allowed = sizes(mix.parts, inventory)
