@@ -88,7 +88,7 @@ class Operator:
             self.cache,
             self.memories,
             metrics,
-            SlowGpus(self.kube, self.cache, self.memories, clock),
+            SlowGpus(self.kube, self.cache, self.memories),
             leadership=leadership,
             every_s=settings.progress_s,
             clock=clock,
