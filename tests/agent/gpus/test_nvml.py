@@ -222,6 +222,14 @@ def test_what_the_driver_does_not_have_to_list_is_not_missed(nvml: Callable[...,
     assert nvml(*TWO_H100).ask("inventory")["unreadable"] == []
 
 
+def test_nothing_is_missed_if_the_driver_does_not_tell_where_its_gpus_are(
+    nvml: Callable[..., Any], pci_devices: Path
+) -> None:
+    on_the_bus(pci_devices, "0000:18:00.0")
+    seen = nvml(*TWO_H100, "fail 0 nvmlDeviceGetPciInfo_v3 3").ask("inventory")
+    assert (seen["gpus"][0]["pci_bus_id"], seen["unreadable"]) == ("", [])
+
+
 def test_if_no_gpu_can_be_listed_the_source_says_why(nvml: Callable[..., Any]) -> None:
     broken = [f"fail {index} nvmlDeviceGetName 999" for index in (0, 1)]
     assert nvml(*TWO_H100, *broken).ask("inventory") == {

@@ -139,8 +139,9 @@ class NvmlSource(GpuSource):
                 unreadable.append(f"GPU {index} ({uuid}): {error}")
         if unreadable and not gpus:
             raise GpuSourceError(f"NVML cannot list the GPUs: {'; '.join(unreadable)}")
-        if not unreadable:  # a GPU that NVML has counted would be named twice
-            missing = unlisted({gpu.pci_bus_id for gpu in gpus}, self._pci_devices)
+        addresses = {gpu.pci_bus_id for gpu in gpus}
+        if not unreadable and "" not in addresses:  # a GPU that NVML has counted would be named as missing
+            missing = unlisted(addresses, self._pci_devices)
             unreadable += [f"GPU at {one}: on the PCI bus, and the driver could not set it up" for one in missing]
         return GpuInventory(
             simulated=False,
