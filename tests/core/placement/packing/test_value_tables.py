@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -53,27 +51,18 @@ def test_workers_of_each_shape_are_counted_per_residual() -> None:
 
     assert min(sizes) == 1
     for free in (0, 249, 250, 333, 499, 500, 666, 667, 1_000):
-        held = found.at(np.array(0), np.array(free), np.array(free))[3:]
-        assert held.take(found.column).tolist() == [free // size for size in sizes]
-
-
-def test_shapes_that_differ_in_cpu_and_host_memory_alone_share_a_column() -> None:
-    found, mix = tables([(replace(HALF, cpu_milli=cpu, host_mib=cpu), 1e5) for cpu in (1, 2, 3)])
-    alike = {int(found.column[place]) for place, shape in enumerate(mix.shapes) if shape.memory_milli == 500}
-
-    assert len(alike) == 1
-    assert found.features == 3 + len({(shape.count, shape.memory_milli) for shape in mix.shapes})
+        assert found.at(np.array(0), np.array(free), np.array(free))[3:].tolist() == [free // size for size in sizes]
 
 
 def test_each_kind_has_its_own_rows_and_takes_only_allowed_shapes() -> None:
     only = Shape(whole=False, memory_milli=500, classes=("A100",))
     found, mix = tables([(only, 6.0)], "A100", "H100")
-    place = 3 + int(found.column[mix.shapes.index(only)])
+    place = 3 + mix.shapes.index(only)
     everything = np.array(1_000)
 
     assert found.at(np.array(0), everything, everything)[place] == 2
     assert found.at(np.array(LEVELS), everything, everything)[place] == 0
-    assert found.at(np.array([0, LEVELS]), np.array([1_000, 0]), np.array([1_000, 0])).shape == (2, found.features)
+    assert found.at(np.array([0, LEVELS]), np.array([1_000, 0]), np.array([1_000, 0])).shape == (2, 3 + len(mix.shapes))
 
 
 def test_if_both_dimensions_have_equal_tables_the_smaller_amount_counts() -> None:
@@ -89,7 +78,7 @@ def test_if_the_tables_differ_the_worse_of_both_counts() -> None:
     """A share of 100 of the memory and 500 of the compute: ten by memory, two by compute."""
     uneven = Shape(whole=False, memory_milli=100, compute_milli=500)
     found, mix = tables([(uneven, 1e6)])
-    place = 3 + int(found.column[mix.shapes.index(uneven)])
+    place = 3 + mix.shapes.index(uneven)
 
     def workers(memory: int, compute: int) -> int:
         return int(found.at(np.array(0), np.array(memory), np.array(compute))[place])

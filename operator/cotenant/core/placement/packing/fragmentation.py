@@ -66,6 +66,7 @@ class PackingScorer:
         self._tables = ValueTables(mix, ledger.inventory, self._cpu_prices)
         self._plain = not ledger.inventory.mixed
         """No node mixes kinds, so any of its whole GPUs is as good as another."""
+        self._count = mix.count.astype(np.float64)
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
         self._host = np.maximum(mix.host, 1).astype(np.float64)
         self._ledger = ledger.copy()
@@ -149,7 +150,7 @@ class PackingScorer:
         return values
 
     def _loss(self, values: NodeValues, shape: Shape, rows: IntArray, columns: IntArray) -> FloatArray:
-        """[P, Q + U] by how much the features of GPUs are less once the shape lies on them."""
+        """[P, Q + M] by how much the features of GPUs are less once the shape lies on them."""
         at = (rows, columns)
         kind, memory, compute = values.kind[at], values.memory[at], values.compute[at]
         before = self._tables.at(kind, memory, compute)
@@ -176,11 +177,11 @@ class PackingScorer:
         """[P, M] workers of each shape that GPUs, CPU and host memory allow. The arguments are those of `_value`."""
         bounds: FloatArray = np.maximum(cpu, 0)[:, None] / self._cpu
         np.minimum(bounds, np.maximum(host, 0)[:, None] / self._host, out=bounds)
-        np.floor(bounds, out=bounds)
         if of is not None:
             bounds = bounds.take(of, axis=0)
-        slots = np.floor(held[:, len(self._cpu_prices) :] / self._tables.count).take(self._tables.column, axis=1)
-        return np.minimum(slots, bounds, out=slots)
+        slots: FloatArray = held[:, len(self._cpu_prices) :] / self._count
+        np.minimum(slots, bounds, out=slots)
+        return np.floor(slots, out=slots)
 
 
 def _first_of(fit: BoolArray, first: IntArray) -> tuple[IntArray, IntArray]:

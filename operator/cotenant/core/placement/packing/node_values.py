@@ -23,7 +23,7 @@ TIE_BITS = _CPU_BITS + _GPU_BITS
 """Low bits of a score: ties by what is left of the node."""
 
 Worth: TypeAlias = Callable[[FloatArray, IntArray, IntArray], FloatArray]
-"""([R, Q + U] sum of the features of each row's GPUs, [R] its free CPU, [R] its free host memory) → [R] its value."""
+"""([R, Q + M] sum of the features of each row's GPUs, [R] its free CPU, [R] its free host memory) → [R] its value."""
 
 
 class NodeValues:
@@ -54,7 +54,7 @@ class NodeValues:
         self.cpu: IntArray = np.zeros(height, dtype=np.int64)
         self.host: IntArray = np.zeros(height, dtype=np.int64)
         self.held: FloatArray = np.zeros((height, tables.features))
-        """[N, Q + U]."""
+        """[N, Q + M]."""
         self.value: FloatArray = np.zeros(height)
         self.little: IntArray = np.zeros(height, dtype=np.int64)
         """[N] what ties are broken by: least compute free, then least CPU."""

@@ -24,8 +24,7 @@ _Part: TypeAlias = tuple[int, int, int]
 
 
 class ValueTables:
-    """One row per kind and milli free: [K · LEVELS, Q + U]. Shapes that differ in CPU and host memory alone share one
-    of the U columns."""
+    """One row per kind and milli free: [K · LEVELS, Q + M]."""
 
     def __init__(self, mix: WorkloadMix, inventory: Inventory, cpu_prices: FloatArray) -> None:
         memory, compute, allowed = sizes(mix.parts, inventory)
@@ -33,25 +32,18 @@ class ValueTables:
         cpu = [part.cpu_milli for part in mix.parts]
         self.even = bool((np.abs(mix.memory - mix.compute) <= 1).all() and (np.abs(memory - compute) <= 1).all())
         grid = tuple(cpu_prices.tolist())
-        of_gpus = np.vstack([mix.count, mix.allowed, mix.compute, mix.memory])
-        _, first, column = np.unique(of_gpus, axis=1, return_index=True, return_inverse=True)
-        self.column: IntArray = column.ravel()
-        """[M] which of the U columns is each shape's."""
-        self.count = mix.count[first].astype(np.float64)
-        """[U] GPUs per worker."""
-        serves = mix.allowed[:, first]
-        self._by_compute = _tables(_offers(compute, allowed, price, cpu), _whole(mix.compute[:, first], serves), grid)
+        self._by_compute = _tables(_offers(compute, allowed, price, cpu), _whole(mix.compute, mix.allowed), grid)
         self._by_memory = self._by_compute
         if not self.even:
-            self._by_memory = _tables(_offers(memory, allowed, price, cpu), _whole(mix.memory[:, first], serves), grid)
+            self._by_memory = _tables(_offers(memory, allowed, price, cpu), _whole(mix.memory, mix.allowed), grid)
 
     @property
     def features(self) -> int:
-        """Q + U."""
+        """Q + M."""
         return int(self._by_compute.shape[1])
 
     def at(self, kind: IntArray, memory: IntArray, compute: IntArray) -> FloatArray:
-        """[..., Q + U]. `kind` is the kind's first row. With two dimensions the worse of both counts."""
+        """[..., Q + M]. `kind` is the kind's first row. With two dimensions the worse of both counts."""
         features: FloatArray
         if self.even:
             features = self._by_compute[kind + np.minimum(memory, compute)]
@@ -98,7 +90,7 @@ def _packed(parts: tuple[_Part, ...], cpu_prices: tuple[float, ...]) -> FloatArr
 
 
 def _workers(row: tuple[int, ...]) -> FloatArray:
-    """[LEVELS, U] shares of each shape that fit each residual."""
+    """[LEVELS, M] shares of each shape that fit each residual."""
     level = np.arange(LEVELS, dtype=np.int64)[:, None]
     size = np.array(row, dtype=np.int64)
     return np.where(size > 0, level // np.maximum(size, 1), 0).astype(np.float64)
