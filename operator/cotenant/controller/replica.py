@@ -88,7 +88,7 @@ class Operator:
             self.cache,
             self.memories,
             metrics,
-            SlowGpus(self.kube, self.cache, self.memories),
+            SlowGpus(self.kube, self.cache, self.memories, clock),
             leadership=leadership,
             every_s=settings.progress_s,
             clock=clock,

@@ -85,8 +85,7 @@ def _last_lines(viewer: Viewer, namespace: str, uid: str, rank: int) -> Callable
 
     async def read() -> str:
         scope = Scope(PODS, namespace, labels=f"{names.LABEL_JOB_UID}={uid}")
-        pods = [one async for page in viewer.client.pages(scope) for one in page.items]
-        pod = _pod_of_rank(pods, rank)
+        pod = _pod_of_rank(await viewer.client.objects(scope), rank)
         if pod is None:
             raise DeniedError(404, f"there is no pod of rank {rank} now")
         return await viewer.client.logs(namespace, pod, LOG_LINES)

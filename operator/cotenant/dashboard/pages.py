@@ -102,11 +102,8 @@ def notes_of_nodes(nodes: Source[Any], *others: Source[Any]) -> list[str]:
 
 
 def _queues(viewer: Viewer, wish: Wish, _: float) -> Drawn:
-    async def trees() -> list[Document]:
-        return [one async for page in viewer.client.pages(Scope(QUEUE_TREES)) for one in page.items]
-
     none: list[Document] = []
-    tree = viewer.ask("queuetrees", trees, none, ANSWER_S)
+    tree = viewer.ask("queuetrees", partial(viewer.client.objects, Scope(QUEUE_TREES)), none, ANSWER_S)
     if not tree.problem:
         return Drawn([tree], lambda: {"view": tree_view(tree.value, wish)})
     local = viewer.follow(Scope(LOCAL_QUEUES, namespace_of(viewer, wish)), lambda document: document)
@@ -155,7 +152,7 @@ def _past_runs(viewer: Viewer, wish: Wish) -> Source[list[RunRow]]:
     scope = Scope(RUNS, namespace_of(viewer, wish), page=RUNS_MAX)
 
     async def listed() -> list[RunRow]:
-        return [run_row(one) async for page in viewer.client.pages(scope) for one in page.items]
+        return [run_row(one) for one in await viewer.client.objects(scope)]
 
     none: list[RunRow] = []
     return viewer.ask(("runs", scope.namespace), listed, none, RECORD_S)
@@ -182,12 +179,8 @@ def _showback(viewer: Viewer, wish: Wish, _: float) -> Drawn:
         Scope(QUEUES), lambda document: {"metadata": document["metadata"], "status": document.get("status")}
     )
     scope = Scope(SHOWBACKS, namespace_of(viewer, wish))
-
-    async def charges() -> list[Document]:
-        return [one async for page in viewer.client.pages(scope) for one in page.items]
-
     none: list[Document] = []
-    held = viewer.ask(("showbacks", scope.namespace), charges, none, LEDGER_S)
+    held = viewer.ask(("showbacks", scope.namespace), partial(viewer.client.objects, scope), none, LEDGER_S)
     local = viewer.follow(Scope(LOCAL_QUEUES, namespace_of(viewer, wish)), lambda document: document)
     notes = problems_of(jobs)
     notes += [f"Budgets are not shown: {local.problem}"] if queues.problem and local.problem else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cotenant.api.scalars.quantities import show_duration
+from cotenant.core.model.formatting import format_duration
 from cotenant.decision_log.runs import RunRecord
 from cotenant.names import ENOUGH_SAMPLES
 
@@ -53,12 +53,12 @@ def _of_compute(run: RunRecord) -> Iterator[str]:
 def _of_time(run: RunRecord) -> Iterator[str]:
     if run.outcome != "Succeeded" or run.run_seconds < 60:
         return
-    wanted = show_duration(-(-run.run_seconds * 5 // 4 // 60) * 60)
+    wanted = format_duration(-(-run.run_seconds * 5 // 4 // 60) * 60)
     if run.expected_seconds is None:
         yield f"It declares no `expectedRuntime`. With `expectedRuntime: {wanted}` it may start in gaps before others."
     elif run.expected_seconds > 2 * run.run_seconds:
         yield (
-            f"It declared {show_duration(run.expected_seconds)} and ran {show_duration(run.run_seconds)}:"
+            f"It declared {format_duration(run.expected_seconds)} and ran {format_duration(run.run_seconds)}:"
             f" `expectedRuntime: {wanted}` lets it start in gaps that it fits into."
         )
 

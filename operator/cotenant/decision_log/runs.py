@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from cotenant import names
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob
-from cotenant.api.scalars.quantities import show_decimal, show_memory
+from cotenant.api.scalars.fields import show_time
+from cotenant.api.scalars.quantities import show_memory
+from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.decision_log.measured_use import NOTHING_MEASURED, MeasuredUse
 from cotenant.decision_log.timelines import NOTHING_HAPPENED, Timeline
@@ -148,12 +150,12 @@ def has_ended(status: TrainingJobStatus) -> bool:
 
 
 def _text(moment: datetime | None) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""
+    return show_time(moment) if moment else ""
 
 
 def _gpu(job: TrainingJob) -> str:
     gpu = job.spec.gpu
     several = f"{gpu.count} × " if (gpu.count or 1) > 1 else ""
     if gpu.memory_fraction is not None:
-        return several + show_decimal(gpu.memory_fraction)
+        return several + format_gpus(gpu.memory_fraction)
     return several + show_memory(gpu.memory) if gpu.memory is not None else str(gpu.count or 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cotenant.cli.tenants.jobs import FINISHED, HOLDING, made_by, phase_of
+
 Document = Mapping[str, Any]
 ACTIONS: Final = ("stop", "resume", "delete")
-OVER: Final = frozenset({"Succeeded", "Failed"})
-HOLDING: Final = frozenset({"Starting", "Running", "Evicting"})
 
 
 class NoChangeError(ValueError):
@@ -18,7 +18,7 @@ class NoChangeError(ValueError):
 def effects(job: Document, action: str) -> dict[str, str]:
     """The job's state, and what would happen to its work. Raises NoChangeError."""
     status = job.get("status") or {}
-    phase = str(status.get("phase") or "Pending")
+    phase = phase_of(job)
     if action not in ACTIONS:
         raise NoChangeError(f"action: {action!r}; one of {', '.join(ACTIONS)}")
     if action != "delete":
@@ -34,10 +34,9 @@ def effects(job: Document, action: str) -> dict[str, str]:
 def _refuse_in_vain(job: Document, action: str, phase: str) -> None:
     metadata, is_stopped = job["metadata"], bool((job.get("spec") or {}).get("suspend"))
     name = f"{metadata['namespace']}/{metadata['name']}"
-    for owner in metadata.get("ownerReferences") or ():
-        if owner.get("kind") == "Session" and owner.get("controller"):
-            raise NoChangeError(f"{name} is the job of session {owner['name']}: kubectl cotenant session {action}")
-    if phase in OVER:
+    if session := made_by(job, "Session"):
+        raise NoChangeError(f"{name} is the job of session {session}: kubectl cotenant session {action}")
+    if phase in FINISHED:
         raise NoChangeError(f"{name} has finished ({phase}): there is nothing to {action}")
     if action == "stop" and is_stopped:
         raise NoChangeError(f"{name} was stopped before")

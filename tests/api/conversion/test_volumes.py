@@ -13,6 +13,7 @@ from cotenant.api.conversion.to_core import parse_job, to_job
 from cotenant.api.conversion.volumes import (
     BoundVolume,
     claims_of,
+    mounted_objects,
     to_claim,
     to_node_selector,
     to_volume,
@@ -318,3 +319,22 @@ def test_claims_of_the_code_of_volumes_and_of_checkpoints_are_all_looked_at() ->
         checkpoint={"volume": {"persistentVolumeClaim": {"claimName": "shared"}}},
     )
     assert claims_of(parse_job(document).spec) == {"code": True, "data": True, "shared": False}
+
+
+def test_what_a_job_mounts_is_named_once_in_its_own_order() -> None:
+    claim = {"persistentVolumeClaim": {"claimName": "disk"}}
+    spec = job_document(
+        runtime={
+            "command": ["python", "a.py"],
+            "code": {"configMap": {"name": "code"}},
+            "volumes": [
+                {"name": "a", "mountPath": "/a", "secret": {"secretName": "key"}},
+                {"name": "b", "mountPath": "/b", "emptyDir": {}},
+                {"name": "c", "mountPath": "/c", **claim},
+            ],
+        },
+        checkpoint={"volume": claim},
+    )
+    named = [("ConfigMap", "code"), ("Secret", "key"), ("PersistentVolumeClaim", "disk")]
+    assert mounted_objects(parse_job(spec).spec) == named
+    assert mounted_objects(parse_job(job_document()).spec) == []

@@ -19,10 +19,9 @@ from cotenant.api.scalars.quantities import (
     parse_kubernetes,
     parse_memory,
     show_cpu,
-    show_decimal,
-    show_duration,
     show_memory,
 )
+from cotenant.core.model.formatting import format_duration, format_gpus
 
 
 def shown(value: object) -> str:
@@ -95,14 +94,14 @@ def test_what_is_no_amount_is_refused_with_the_mistake(
 
 @given(some.integers(0, 10**9))
 def test_what_is_printed_reads_as_the_same(amount: int) -> None:
-    assert parse_decimal(show_decimal(amount)) == amount
+    assert parse_decimal(format_gpus(amount)) == amount
     assert parse_decimal(show_cpu(amount)) == amount
     assert parse_memory(show_memory(amount)) == amount
 
 
 @given(some.integers(0, 8760 * 3600))
 def test_a_time_that_is_printed_reads_as_the_same(seconds: int) -> None:
-    assert parse_duration(show_duration(seconds)) == seconds
+    assert parse_duration(format_duration(seconds)) == seconds
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,12 @@ SIDECAR = {
     "resources": {"requests": {"cpu": "1", "example.com/dongle": "2"}, "limits": {"example.com/dongle": "2"}},
 }
 NOT_BOUND = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+STARTED_AGAIN = {
+    "name": names.CONTAINER,
+    "state": {"running": {}},
+    "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T00:00:30Z"}},
+    "restartCount": 2,
+}
 DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drain"}
 
 
@@ -46,12 +52,13 @@ DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionBy
         bulky(pod_document(0, status=terminated(3, message="boom", rank=1))),
         bulky(pod_document(0, deleting=True), deletionGracePeriodSeconds=9),
         bulky(pod_document(0, server=True)),
+        bulky(pod_document(1, evaluator=True, status={"phase": "Running", "containerStatuses": [STARTED_AGAIN]})),
         bulky(pod_document(0, node="", status={"phase": "Pending", "conditions": [NOT_BOUND]})),
         bulky(pod_document(0, status={"phase": "Running", "conditions": [DISRUPTED], "podIP": "10.0.0.1"})),
         bulky(pod_document(0)) | {"spec": {"nodeName": "n1", "containers": [SIDECAR], "initContainers": [SIDECAR],
                                            "overhead": {"cpu": "1"}, "hostNetwork": True}},
     ],
-    ids=["ours", "ended", "deleted", "a server", "not bound", "disrupted", "of others"],
+    ids=["ours", "ended", "deleted", "a server", "an evaluator again", "not bound", "disrupted", "of others"],
 )  # fmt: skip
 def test_all_that_is_read_of_a_pod_is_kept(document: dict[str, Any]) -> None:
     assert read_pod(trimmed(document)) == read_pod(document)

@@ -9,7 +9,7 @@ from typing import Any
 from cotenant import names
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import CONFIG_MAPS, EVENTS, Document, Resource
-from cotenant.controller.composites.composite import Create, Delete, Observed, Patch, Write, Writes
+from cotenant.controller.composites.composite import Composite, Create, Delete, Observed, Patch, Write, Writes
 from cotenant.controller.composites.controller import CompositeController
 from cotenant.controller.execution.writes.event_recorder import EventRecorder
 from cotenant.controller.informers.feed.reflector import Reflector
@@ -23,13 +23,13 @@ PAIRS = Resource(names.GROUP, names.VERSION, "pairs")
 
 
 @dataclass
-class Pair:
+class Pair(Composite):
     """A kind whose `spec.value` has to be in both halves. Other owned objects have to be deleted."""
 
-    resource: Resource = PAIRS
-    kind: str = "Pair"
-    owns: tuple[Resource, ...] = (CONFIG_MAPS,)
-    computes: bool = False
+    resource = PAIRS
+    kind = "Pair"
+    owns = (CONFIG_MAPS,)
+
     decided: list[str] = field(default_factory=list)
 
     def decide(self, observed: Observed, now: float) -> Writes:

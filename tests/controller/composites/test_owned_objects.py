@@ -96,3 +96,15 @@ def test_a_list_says_what_is_gone_and_all_kinds_listed_is_synced() -> None:
     assert (known(objects), objects.synced) == (("a-1",), False)
     objects.replace(PAIRS, Listing((), 5))
     assert (known(objects), objects.synced, list(objects)) == (None, True, [])
+
+
+def test_a_restore_of_etcd_makes_everything_news() -> None:
+    objects, looked_at = new_objects()
+    for version, spec in ((500, "lost"), (300, "restored")):
+        objects.replace(PAIRS, Listing((document("a", version, uid="a#1", spec=spec),), version + 1))
+        objects.replace(CONFIG_MAPS, Listing((document("a-0", version, owner="a#1"),), version + 1))
+        if version == 500:
+            objects.put(CONFIG_MAPS, document("a-0", 502, owner="a#1"), deleted=True)
+    found = objects.observed("red/a")
+    assert found
+    assert (found.document["spec"], known(objects), looked_at[-2:]) == ("restored", ("a-0",), ["red/a"] * 2)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.controller.client.kube import PODS, QUEUES
+from cotenant.controller.client.kube import PODS, QUEUES, Document, Listing, Resource, version_of
 from cotenant.controller.informers.object_versions import ObjectVersions
 
 
@@ -39,12 +39,40 @@ def test_a_uid_that_is_gone_stays_gone_and_frees_the_name_only_where_it_is_its_o
     assert versions.note_gone(PODS, "red/p", "c"), "of an object that was never seen there is nothing to keep"
 
 
-def test_a_list_lacks_what_is_not_newer_than_itself() -> None:
+def listed(version: int, *present: tuple[str, int]) -> Listing:
+    return Listing(
+        tuple({"metadata": {"name": uid, "uid": uid, "resourceVersion": str(one)}} for uid, one in present), version
+    )
+
+
+@pytest.mark.parametrize(
+    ("listing", "restored", "gone"),
+    [
+        (listed(10, ("a", 5)), False, ["b", "c"]),
+        (listed(7, ("a", 5)), True, ["b", "c", "d"]),
+        (listed(0), False, ["a", "b", "c", "d"]),
+    ],
+    ids=[
+        "what a list lacks is gone, unless it is newer",
+        "a list that is older than the one before begins another history",
+        "of a kind that does not exist, everything is gone, and no history begins",
+    ],
+)
+def test_a_list_says_what_is_gone_and_whether_versions_began_anew(
+    listing: Listing, restored: bool, gone: list[str]
+) -> None:
     versions = ObjectVersions()
-    for key, uid, version in [("red/a", "a", 5), ("red/b", "b", 9), ("red/c", "c", 10), ("red/d", "d", 11)]:
-        versions.note(PODS, key, uid, version)
-    versions.note(QUEUES, "red/q", "q", 1)
-    assert versions.missing_from(PODS, {"a"}, 10) == [("red/b", "b"), ("red/c", "c")]
+
+    def put(resource: Resource, document: Document) -> None:
+        versions.note(resource, document["metadata"]["uid"], document["metadata"]["uid"], version_of(document))
+
+    versions.take_list(PODS, listed(8), put)
+    for uid, version in [("a", 5), ("b", 9), ("c", 10), ("d", 11)]:
+        versions.note(PODS, uid, uid, version)
+    versions.note(QUEUES, "q", "q", 1)
+    assert versions.take_list(PODS, listing, put) == (restored, gone)
+    assert versions.is_known(QUEUES, "q", "q")
+    assert [versions.is_gone(uid) for uid in gone] == [True] * len(gone)
 
 
 @given(

@@ -11,12 +11,12 @@ from cotenant.controller.client.kube import PERSISTENT_VOLUME_CLAIMS, PERSISTENT
 from cotenant.controller.query_api.proposals import (
     BOUNDS,
     CHANGES_MAX,
-    MissingJobError,
     ProposalError,
     annotated_user,
     proposed_job,
     spec_of,
 )
+from cotenant.controller.query_api.questions import NotFoundError
 from cotenant.core.model.objects import Job
 from tests.controller.execution.replica import Replica, submit
 
@@ -73,7 +73,7 @@ def test_what_makes_no_sense_is_refused_by_its_field(spec: dict[str, Any], says:
     if not says:
         assert proposed(spec).key == "red/proposed"
         return
-    with pytest.raises(ProposalError, match=says.replace("[", r"\[")):
+    with pytest.raises((ProposalError, NotFoundError), match=says.replace("[", r"\[")):
         proposed(spec)
 
 
@@ -127,17 +127,30 @@ def test_a_proposal_that_no_placement_can_mount_is_refused_as_the_job_would_be()
         asked(with_disk("ReadWriteOncePod"), mounting(workers=2))
 
 
-def test_a_change_of_a_waiting_job_avoids_the_nodes_that_the_job_avoids() -> None:
+@pytest.mark.parametrize(
+    ("change", "avoided"),
+    [({}, {"n1", "n3"}), ({"spec.workers": 3}, {"n1", "n3"}), ({"spec.runtime.image": "another"}, {"n1"})],
+    ids=["as it is", "a change that changes nothing", "an edit may name an image for the processors of n3"],
+)
+def test_a_change_of_a_waiting_job_avoids_the_nodes_that_the_job_would_avoid(
+    change: dict[str, Any], avoided: set[str]
+) -> None:
     replica = Replica()
-    until = [{"node": "n1", "until": "2023-11-15T00:00:00Z"}, {"node": "n2", "until": "2023-11-14T00:00:00Z"}]
     document = submit(replica.kube, "waits", workers=3)
-    replica.kube.put(TRAINING_JOBS, document | {"status": {"excludedNodes": until}})
+    later = "2023-11-15T00:00:00Z"
+    excluded = [
+        {"node": "n1", "until": later, "reason": "PodRefused"},
+        {"node": "n2", "until": "2023-11-14T00:00:00Z"},
+        {"node": "n3", "until": later, "reason": "ImageForOtherProcessors: no match for platform"},
+    ]
+    start = {"attempts": 1, "attempt": 1, "retryAt": later, "generation": document["metadata"].get("generation", 0)}
+    replica.kube.put(TRAINING_JOBS, document | {"status": {"excludedNodes": excluded, "blockedStart": start}})
     replica.observe()
-    assert asked(replica, {"job": "waits"}).excluded_nodes == {"n1"}
+    assert asked(replica, {"job": "waits", "change": change}).excluded_nodes == avoided
 
 
 def test_a_job_that_is_not_there_is_missing() -> None:
-    with pytest.raises(MissingJobError):
+    with pytest.raises(NotFoundError):
         proposed({"job": "nobody"})
 
 

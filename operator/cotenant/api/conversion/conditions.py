@@ -16,6 +16,15 @@ def find_true(conditions: Iterable[Condition], kind: str) -> Condition | None:
     return next((one for one in conditions if one.type == kind and one.status == "True"), None)
 
 
+def without(conditions: Iterable[Condition], kind: str) -> tuple[Condition, ...]:
+    return tuple(one for one in conditions if one.type != kind)
+
+
+def replaced(conditions: Iterable[Condition], made: Condition) -> tuple[Condition, ...]:
+    """The conditions with this one, which takes the place of an earlier one of its kind."""
+    return (*without(conditions, made.type), made)
+
+
 def renewed(
     conditions: Iterable[Condition],
     kind: str,

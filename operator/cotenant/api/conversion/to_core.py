@@ -108,7 +108,7 @@ def to_job(
         submitted_at=unix_seconds(metadata.creation_timestamp) or 0.0,
         requeued_at=requeued_at(status) if placement is None else None,
         placement=placement,
-        admitted_at=unix_seconds(status.placement.admitted_at) if placement and status.placement else None,
+        admitted_at=admitted_at(status) if placement else None,
         backfilled_until=unix_seconds(status.placement.backfilled_until) if placement and status.placement else None,
         last_checkpoint_at=unix_seconds(checkpoint.at) if checkpoint else None,
         ran_s=status.usage.run_seconds if status.usage else 0,
@@ -141,6 +141,11 @@ def computes_nothing(status: TrainingJobStatus) -> bool:
     """True if the job holds GPUs and was measured to leave them idle."""
     said = ((one.type, one.status, one.reason) for one in status.conditions)
     return (LOW_USE, "True", GPU_IDLE) in said
+
+
+def admitted_at(status: TrainingJobStatus) -> float | None:
+    """Unix seconds since when the job holds its GPUs; None if it holds none."""
+    return None if status.placement is None else unix_seconds(status.placement.admitted_at)
 
 
 def requeued_at(status: TrainingJobStatus) -> float | None:

@@ -97,6 +97,20 @@ def to_node_selector(namespace: Document) -> BoundVolume | None:
     return BoundVolume((tuple((key.strip(), "In", (value.strip(),)) for key, _, value in parts),)) if parts else None
 
 
+def mounted_objects(spec: TrainingJobSpec) -> list[tuple[str, str]]:
+    """Kind and name of each object of its namespace that the job's pods mount, in the order of the spec."""
+    found: dict[tuple[str, str], None] = {}
+    checkpoint = spec.checkpoint.volume if spec.checkpoint else None
+    for source in (spec.runtime.code, *spec.runtime.volumes, checkpoint):
+        if config_map := getattr(source, "config_map", None):
+            found["ConfigMap", config_map.name] = None
+        if secret := getattr(source, "secret", None):
+            found["Secret", secret.secret_name] = None
+        if claim := getattr(source, "persistent_volume_claim", None):
+            found["PersistentVolumeClaim", claim.claim_name] = None
+    return list(found)
+
+
 def claims_of(spec: TrainingJobSpec) -> dict[str, bool]:
     """Name of each claim that the job mounts → whether it is mounted read-only."""
     code, checkpoint = spec.runtime.code, spec.checkpoint.volume if spec.checkpoint else None

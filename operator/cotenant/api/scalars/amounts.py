@@ -20,7 +20,7 @@ from cotenant.api.scalars import quantities, respellings
 from cotenant.api.scalars.fields import cel_text
 from cotenant.api.scalars.quantities import QuantityError
 from cotenant.api.validation.rules import ValueRefusedError, given
-from cotenant.core.model.formatting import format_money
+from cotenant.core.model.formatting import format_duration, format_gpus, format_money
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _positive(grammar: _Grammar, pattern: str, most: str, message: str, show: Ca
     return reader, PlainSerializer(show, return_type=str), WithJsonSchema(_schema(rule, message, number=True))
 
 
-def _decimal(most: str, *, of: str, show: Callable[[int], str] = quantities.show_decimal) -> Any:
+def _decimal(most: str, *, of: str, show: Callable[[int], str] = format_gpus) -> Any:
     message = (
         f'must be a number of {of} more than 0 and at most {most}, such as 2, "0.5" or "500m", with at most'
         " three decimals"
@@ -96,7 +96,7 @@ def _gpus(most: int) -> Any:
     rule = f"double(self) >= 0.0 && double(self) <= {float(most)}"
     reader = _reader(_GPUS, message, lambda amount: amount <= most * quantities.MILLI, number=True)
     schema: JsonDict = {**_schema(rule, message, number=True), "pattern": quantities.GPUS}
-    return reader, PlainSerializer(quantities.show_decimal, return_type=str), WithJsonSchema(schema)
+    return reader, PlainSerializer(format_gpus, return_type=str), WithJsonSchema(schema)
 
 
 def _money(most: str) -> Any:
@@ -128,7 +128,7 @@ def _fraction() -> Any:
     )
     reader = _reader(_FRACTION, message, lambda amount: 0 < amount < quantities.MILLI, number=False)
     schema = _schema(f"self.matches({cel_text(quantities.FRACTION)})", message, number=False)
-    return reader, PlainSerializer(quantities.show_decimal, return_type=str), WithJsonSchema(schema)
+    return reader, PlainSerializer(format_gpus, return_type=str), WithJsonSchema(schema)
 
 
 def _time(bounds: str, most: str, *, least: int = 1) -> Any:
@@ -142,7 +142,7 @@ def _time(bounds: str, most: str, *, least: int = 1) -> Any:
     )
     reader = _reader(_TIME, message, lambda seconds: least <= seconds <= longest, number=False)
     schema = _schema(rule, message, number=False)
-    return reader, PlainSerializer(quantities.show_duration, return_type=str), WithJsonSchema(schema)
+    return reader, PlainSerializer(format_duration, return_type=str), WithJsonSchema(schema)
 
 
 LONGEST_GRACE_S = quantities.parse_duration("24h")

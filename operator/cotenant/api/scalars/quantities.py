@@ -2,6 +2,8 @@
 
 The grammar of each amount is one regular expression (`DECIMAL`, `MEMORY`, …), which the CRD's CEL rules use too, so the
 API server and this parser agree. NaN, negative numbers, exponents and too many decimals are refused.
+
+The one-file plugin reads amounts without any package, so no other room is imported.
 """
 
 from __future__ import annotations
@@ -136,12 +138,6 @@ def mib_down(size: int) -> int:
     return size // MIB
 
 
-def show_decimal(thousandths: int) -> str:
-    """2000 → "2", 400 → "0.4", 1250 → "1.25"."""
-    whole, rest = divmod(thousandths, MILLI)
-    return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
-
-
 def show_cpu(milli: int) -> str:
     """CPUs as Kubernetes writes them: 500 → "500m", 2000 → "2"."""
     return f"{milli}m" if milli % MILLI else str(milli // MILLI)
@@ -157,14 +153,6 @@ def show_memory(size: int) -> str:
 
 def show_mib(mib: int) -> str:
     return show_memory(mib * MIB)
-
-
-def show_duration(seconds: int) -> str:
-    """9000 → "2h30m", 90 → "1m30s", 0 → "0s"."""
-    hours, rest = divmod(seconds, 3600)
-    minutes, rest = divmod(rest, 60)
-    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
-    return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0s"
 
 
 def _well_formed(value: str | int, grammar: str) -> str:
@@ -192,7 +180,7 @@ def _mistake(text: str, grammar: str) -> str:
     if grammar == FRACTION and re.fullmatch(r"[0-9]+(\.[0-9]*)?", text):
         return "is not below 1"
     if grammar == GPUS and re.fullmatch(r"[0-9]+m", text):
-        return f"has a unit; write {show_decimal(int(text[:-1]))!r}"
+        return f"has a unit; write {str(Decimal(text[:-1]) / MILLI)!r}"
     if grammar == DURATION and text.isdigit():
         return "has no unit"
     return "is not well formed"

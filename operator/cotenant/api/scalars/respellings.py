@@ -11,6 +11,7 @@ from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from typing import Any, Final
 
 from cotenant.api.scalars import quantities
+from cotenant.core.model.formatting import format_duration, format_gpus
 
 _NUMBER: Final = r"[0-9]{1,12}(?:\.[0-9]{1,9})?|\.[0-9]{1,9}"
 _SPAN: Final = re.compile(rf"\s*({_NUMBER})\s*([a-z]+)[\s,]*")
@@ -42,7 +43,7 @@ _THOUSANDTH: Final = Decimal("0.001")
 def duration(value: Any) -> str | None:
     """3600, "1 day", "1.5h", "PT1H", "01:00:00" → "1h" …; a bare number is seconds."""
     seconds = _seconds(value)
-    return quantities.show_duration(seconds) if seconds is not None and seconds > 0 else None
+    return format_duration(seconds) if seconds is not None and seconds > 0 else None
 
 
 def memory(value: Any) -> str | None:
@@ -71,7 +72,7 @@ def fraction(value: Any) -> str | None:
 def decimal(value: Any) -> str | int | None:
     """0.5, "4 cores", "2 GPUs", "500m" → "0.5", 4, 2, "0.5": CPUs, GPUs and GPU-hours."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}m", value):
-        return quantities.show_decimal(int(value[:-1]))
+        return format_gpus(int(value[:-1]))
     number = _number(value)
     if number is None and isinstance(value, str) and (found := _COUNTED.fullmatch(value.strip())):
         number = Decimal(found[1])

@@ -33,5 +33,6 @@ class DocumentError(ValueError):
     def __init__(self, problems: Sequence[Problem], where: str = "") -> None:
         self.problems = tuple(problems)
         self.where = where
-        text = "; ".join(str(problem) for problem in self.problems)
-        super().__init__(f"{where}: {text}" if where else text)
+        self.text = "; ".join(str(problem) for problem in self.problems)
+        """All of them in one line, without where the document is from."""
+        super().__init__(f"{where}: {self.text}" if where else self.text)

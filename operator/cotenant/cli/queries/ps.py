@@ -12,8 +12,8 @@ from typing import Any, Final
 from cotenant.cli.queries.why import QUIET
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
-from cotenant.cli.terminal.output import about_when, printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import about_when, object_table
+from cotenant.cli.terminal.watch import show_found
 from cotenant.sdk.job_paths import below
 
 HEADER = ("NAME", "STANDING", "QUEUE", "ASKS", "PLACE", "STARTS ABOUT", "REASON", "AGE")
@@ -60,33 +60,29 @@ def chosen(status: Mapping[str, Any], args: argparse.Namespace) -> bool:
 
 def run(args: argparse.Namespace) -> int:
     connection = connect(args)
-    path = below("", "" if args.all_namespaces else connection.namespace, "explanations")
+    everywhere: bool = args.all_namespaces
+    path = below("", "" if everywhere else connection.namespace, "explanations")
 
-    def answer() -> str:
+    def read() -> dict[str, Any]:
         found = connection.get(path)
-        found["items"] = [one for one in found["items"] if chosen(one["status"], args)]
-        jobs = sorted(found["items"], key=order)
-        return printed(
-            found,
-            args.output,
-            lambda: [f"trainingjob.cotenant.dev/{one['metadata']['name']}" for one in jobs],
-            lambda wide: as_table(jobs, datetime.now(UTC), wide=wide, namespaces=args.all_namespaces),
-        )
+        return found | {"items": sorted((one for one in found["items"] if chosen(one["status"], args)), key=order)}
 
-    return show(args, answer)
+    def text(found: Mapping[str, Any], wide: bool) -> list[str]:
+        return [as_table(found["items"], datetime.now(UTC), wide=wide, namespaces=everywhere)]
+
+    return show_found(args, read, text, "trainingjob")
 
 
 def as_table(jobs: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool, namespaces: bool) -> str:
-    header = (("NAMESPACE",) if namespaces else ()) + HEADER + (WIDE if wide else ())
-    rows = [
-        ((one["metadata"]["namespace"],) if namespaces else ())
-        + cells(one, now)
-        + (wide_cells(one["status"]) if wide else ())
-        for one in jobs
-    ]
-    if not rows:
+    if not jobs:
         return "No job waits or holds GPUs here."
-    return "\n".join([table(header, rows), *aside(jobs, namespaces=namespaces)])
+    shown = object_table(
+        HEADER + (WIDE if wide else ()),
+        jobs,
+        lambda one: cells(one, now) + (wide_cells(one["status"]) if wide else ()),
+        namespaces=namespaces,
+    )
+    return "\n".join([shown, *aside(jobs, namespaces=namespaces)])
 
 
 def wide_cells(status: Mapping[str, Any]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.object_names import named
-from cotenant.cli.terminal.output import Colour, painted, table
+from cotenant.cli.terminal.output import Colour, object_table, painted, table
 from cotenant.cli.terminal.watch import show_found
 from cotenant.sdk.job_paths import object_path
 
@@ -47,9 +47,7 @@ def run(args: argparse.Namespace) -> int:
 def as_table(sweeps: list[Sweep], *, namespaces: bool) -> str:
     if not sweeps:
         return "There is no sweep here."
-    before = ("NAMESPACE",) if namespaces else ()
-    rows = [((one["metadata"]["namespace"],) if namespaces else ()) + cells(one) for one in sweeps]
-    return table((*before, *HEADER), rows)
+    return object_table(HEADER, sweeps, cells, namespaces=namespaces)
 
 
 def cells(sweep: Sweep) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, local_ti
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.object_names import named
-from cotenant.cli.terminal.output import Colour, counted, painted, table
+from cotenant.cli.terminal.output import Colour, counted, object_table, painted
 from cotenant.cli.terminal.watch import show_found
 
 HEADER = ("NAME", "OUTCOME", "QUEUE", "ASKED", "RAN", "GPU-HOURS", "ATTEMPTS", "FINISHED")
+WIDE = ("USER", "MESSAGE")
 TAIL = 10
 COLOURS = {"Succeeded": Colour.GREEN, "Failed": Colour.RED, "Deleted": Colour.YELLOW}
 
@@ -42,14 +43,9 @@ def run(args: argparse.Namespace) -> int:
 def as_table(runs: list[Run], *, namespaces: bool, wide: bool) -> str:
     if not runs:
         return "No run is over yet."
-    before, after = ("NAMESPACE",) if namespaces else (), ("USER", "MESSAGE") if wide else ()
-    rows = [
-        ((one["metadata"]["namespace"],) if namespaces else ())
-        + cells(one)
-        + ((one["status"].get("user", ""), one["status"].get("message", "")) if wide else ())
-        for one in runs
-    ]
-    return table((*before, *HEADER, *after), rows)
+    if wide:
+        return object_table((*HEADER, *WIDE), runs, lambda one: cells(one) + wide_cells(one), namespaces=namespaces)
+    return object_table(HEADER, runs, cells, namespaces=namespaces)
 
 
 def cells(run: Run) -> tuple[str, ...]:
@@ -64,6 +60,10 @@ def cells(run: Run) -> tuple[str, ...]:
         str(status["attempts"]),
         local_time(status.get("finishedAt", "")),
     )
+
+
+def wide_cells(run: Run) -> tuple[str, ...]:
+    return run["status"].get("user", ""), run["status"].get("message", "")
 
 
 def sentences(run: Run) -> Iterator[str]:

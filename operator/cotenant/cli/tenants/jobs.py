@@ -14,6 +14,7 @@ from cotenant.cli.terminal.object_names import ObjectName
 from cotenant.cli.terminal.watch import looks
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
+HOLDING: Final = ("Starting", "Running", "Evicting")
 EVERY_S: Final = 1.0
 WAIT_S: Final = 900.0
 Document = Mapping[str, Any]

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from cotenant import names
@@ -19,8 +20,8 @@ from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.object_names import ObjectName, named
-from cotenant.cli.terminal.output import printed, table
-from cotenant.cli.terminal.watch import show
+from cotenant.cli.terminal.output import table
+from cotenant.cli.terminal.watch import show_found
 from cotenant.sdk.job_paths import object_path
 
 WHO_AM_I: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -92,18 +93,8 @@ def run_request(args: argparse.Namespace) -> int:
 def run_list(args: argparse.Namespace) -> int:
     connection = connect(args)
     path = object_path("quotarequests", "" if args.all_namespaces else connection.namespace)
-
-    def answer() -> str:
-        found = connection.read(path)
-        items = sorted(found["items"], key=lambda one: (one["metadata"]["namespace"], one["metadata"]["name"]))
-        return printed(
-            found,
-            args.output,
-            lambda: [f"quotarequest.{names.GROUP}/{one['metadata']['name']}" for one in items],
-            lambda wide: listing(items, wide=wide),
-        )
-
-    return show(args, answer)
+    read = partial(connection.read, path)
+    return show_found(args, read, lambda found, wide: [listing(found["items"], wide=wide)], "quotarequest")
 
 
 def listing(items: Sequence[Mapping[str, Any]], *, wide: bool) -> str:

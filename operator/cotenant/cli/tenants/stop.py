@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterator
 
 from cotenant.cli.errors import EXIT_REFUSED, UserError
-from cotenant.cli.tenants.jobs import FINISHED, Document, add_wait, phase_of, refuse_session, suspend, wait_for
+from cotenant.cli.tenants.jobs import FINISHED, HOLDING, Document, add_wait, phase_of, refuse_session, suspend, wait_for
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection
 from cotenant.cli.terminal.object_names import ObjectName, is_of, named
-
-HOLDING = ("Starting", "Running", "Evicting")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

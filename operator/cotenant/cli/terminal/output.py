@@ -83,6 +83,19 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
+def object_table(
+    header: Sequence[str],
+    objects: Iterable[Mapping[str, Any]],
+    cells: Callable[[Mapping[str, Any]], tuple[str, ...]],
+    *,
+    namespaces: bool,
+) -> str:
+    """A line for each object, if `namespaces` with its namespace before the other cells."""
+    if not namespaces:
+        return table(header, (cells(one) for one in objects))
+    return table(("NAMESPACE", *header), ((one["metadata"]["namespace"], *cells(one)) for one in objects))
+
+
 def counted(number: int, noun: str) -> str:
     """A count with its noun: `1 job`, `2 jobs`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

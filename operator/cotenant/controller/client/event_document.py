@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from cotenant import names
+from cotenant.api.scalars.fields import show_time
 from cotenant.controller.client.kube import Document
 
 REPORTER: Final = f"{names.GROUP}/operator"
@@ -19,7 +20,7 @@ def event_document(
 
     Events about cluster-scoped objects live in the namespace `default`. `unique` ends its name; the default is random.
     """
-    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = show_time(now)
     name = f"{about['name']}.{unique or uuid.uuid4().hex[:16]}"
     return {
         "apiVersion": "v1",

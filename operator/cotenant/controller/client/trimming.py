@@ -27,6 +27,8 @@ _SPEC: Final = (
 )
 _CONTAINER: Final = ("name", "resources", "restartPolicy")
 _CONTAINER_STATUS: Final = ("name", "state", "resources", "allocatedResources")
+_OWN_STATUS: Final = (*_CONTAINER_STATUS, "lastState", "restartCount")
+"""Of the operator's container: an evaluator is started again by its kubelet."""
 _STATUS: Final = frozenset({"hostIP", "hostIPs", "podIPs", "qosClass", "ephemeralContainerStatuses"})
 
 
@@ -56,7 +58,7 @@ def trimmed(document: Document) -> Document:
     kept_status["conditions"] = [_condition(one) for one in status.get("conditions") or ()]
     for name in ("containerStatuses", "initContainerStatuses"):
         if name in status:
-            kept_status[name] = [_chosen(one, _CONTAINER_STATUS) for one in status[name]]
+            kept_status[name] = [_container_status(one) for one in status[name]]
     metadata = {name: value for name, value in document["metadata"].items() if name not in _METADATA}
     labels = metadata.get("labels") or {}
     metadata["labels"] = {name: value for name, value in labels.items() if name in _OF_THE_OPERATOR}
@@ -68,6 +70,10 @@ def _container(document: dict[str, Any]) -> dict[str, Any]:
     if document.get("name") == names.CONTAINER and "env" in document:
         kept["env"] = document["env"]  # has the contract
     return kept
+
+
+def _container_status(document: dict[str, Any]) -> dict[str, Any]:
+    return _chosen(document, _OWN_STATUS if document.get("name") == names.CONTAINER else _CONTAINER_STATUS)
 
 
 def _condition(document: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from cotenant import names
 from cotenant.api.conversion.job_moves import read_move, with_move
-from cotenant.api.conversion.to_core import to_job
+from cotenant.api.conversion.to_core import admitted_at, to_job
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.problems import DocumentError
 from cotenant.contract import Role
@@ -164,8 +164,7 @@ class CoreJobs:
             read = to_job(job, priority_classes=classes | kept, excluded_nodes=excluded, reserve_mib=self._reserve_mib)
             read = self._cache.volumes.place(read, job, mounted)
         except DocumentError as error:
-            problem = "; ".join(str(one) for one in error.problems)
-            return CoreReading(None, problem, job, excluded, classes, mounted)
+            return CoreReading(None, error.text, job, excluded, classes, mounted)
         return CoreReading(read, None, job, excluded, classes, mounted)
 
     def _kept_priority(self, record: JobRecord) -> int:
@@ -207,7 +206,7 @@ def unreadable_job(record: JobRecord, placement: Placement) -> Job:
         gpu=GpuRequest(),
         submitted_at=0.0,
         placement=placement,
-        admitted_at=record.status.placement.admitted_at.timestamp() if record.status.placement else 0.0,
+        admitted_at=admitted_at(record.status) or 0.0,
         preemptible=bool(record.queue_named),
         evicting=record.phase is Phase.EVICTING,
     )

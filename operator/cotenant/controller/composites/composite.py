@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from cotenant import names
-from cotenant.controller.client.kube import Document, Resource
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.client.kube import Document, Resource, key_of
+from cotenant.controller.informers.status_reading import read_status
 from cotenant.controller.lifecycle.observation import EventToRecord
-from cotenant.controller.manifests.attempt import owner_reference
+from cotenant.controller.manifests import owners
+from cotenant.core.model.lifecycle import Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,34 @@ class SeenObject:
         return str(self.document["metadata"].get("namespace", ""))
 
     @property
+    def key(self) -> str:
+        return key_of(self.document["metadata"])
+
+    @property
     def uid(self) -> str:
         return str(self.document["metadata"]["uid"])
 
     @property
     def is_suspended(self) -> bool:
         return bool((self.document.get("spec") or {}).get("suspend"))
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJob(SeenObject):
+    """A TrainingJob as last seen."""
+
+    @property
+    def raw_status(self) -> Mapping[str, Any]:
+        return self.document.get("status") or {}
+
+    @property
+    def status(self) -> TrainingJobStatus:
+        return read_status(self.raw_status).status
+
+    @property
+    def phase(self) -> Phase:
+        raw = self.raw_status.get("phase") or Phase.PENDING
+        return Phase(raw) if raw in set(Phase) else Phase.RUNNING  # of a newer release: it may hold something
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,38 +146,30 @@ class Writes:
         return replace(self, objects=kept, status=self.status if all_there else None)
 
 
-class Composite(Protocol):
+class Composite(ABC):
     """One kind. The decision is a function: it makes no calls, and time comes in as data."""
 
-    @property
-    def resource(self) -> Resource: ...
+    resource: ClassVar[Resource]
+    kind: ClassVar[str]
+    owns: ClassVar[tuple[Resource, ...]] = ()
+    """Kinds of objects that it may own."""
+    computes: ClassVar[bool] = False
+    """True if a decision takes so long that it needs a thread."""
 
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def owns(self) -> tuple[Resource, ...]:
-        """Kinds of objects that it may own."""
-
-    @property
-    def computes(self) -> bool:
-        """True if a decision takes so long that it needs a thread."""
-
+    @abstractmethod
     def decide(self, observed: Observed, now: float) -> Writes:
-        """The writes for one object; `now` is in Unix seconds. An exception becomes the failure of this object."""
+        """The writes for one object; `now` is in Unix seconds. An exception becomes the failure of this object, also a
+        DocumentError if its document cannot be read.
+        """
 
 
 def owner_of(document: Mapping[str, Any], kind: str) -> tuple[str, str] | None:
     """(name, uid) of the object of this kind that controls it."""
-    for reference in document["metadata"].get("ownerReferences") or ():
-        is_ours = reference.get("apiVersion") in names.API_VERSIONS and reference.get("kind") == kind
-        if is_ours and reference.get("controller"):
-            return str(reference.get("name")), str(reference.get("uid"))
-    return None
+    return owners.owner_of(document["metadata"].get("ownerReferences") or (), kind)
 
 
 def with_owner(body: Mapping[str, Any], owner: Observed, kind: str) -> Document:
     """The object with its owner as controller, so that Kubernetes deletes it with its owner."""
-    reference = owner_reference(kind, owner.name, owner.uid)
+    reference = owners.owner_reference(kind, owner.name, owner.uid)
     namespace = {"namespace": owner.namespace} if owner.namespace else {}
     return {**body, "metadata": {**body["metadata"], **namespace, "ownerReferences": [reference]}}

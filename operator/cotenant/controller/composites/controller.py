@@ -23,7 +23,6 @@ from cotenant.controller.client.kube import (
     RefusedError,
     Resource,
     UnreachableError,
-    key_of,
 )
 from cotenant.controller.composites.carrying_out import CompositeWriter, StaleError
 from cotenant.controller.composites.composite import Composite, Create, Observed, Writes
@@ -47,9 +46,9 @@ from cotenant.controller.telemetry.metrics import Metrics
 log = logging.getLogger(__name__)
 
 RETRY_S: Final = 1.0
+"""Shortest pause before the next look: after an answer that was lost, after a conflict, and if a decision asks."""
 TAKEN_S: Final = 15.0
 """A name that was in use is tried again after this time."""
-"""Shortest pause before the next look: after an answer that was lost, after a conflict, and where a decision asks."""
 LOOK_S: Final = 5.0
 """Longest sleep. Leadership may have begun without an event."""
 STEPS_MAX: Final = 8
@@ -150,7 +149,7 @@ class CompositeController:
             self._failures.pop(key, None)
             self._taken.pop(key, None)
             return
-        observed = self._with_taken(observed, key, now)
+        observed = self._with_taken(observed, now)
         failure = self._failures.get(key)
         held = failure if failure is not None and failure.holds(observed.generation, now) else None
         if held is not None:
@@ -183,8 +182,7 @@ class CompositeController:
         if not self.composite.computes:
             return observed, self.composite.decide(observed, now)
         async with self._turns:
-            key = key_of(observed.document["metadata"])
-            latest = self._with_taken(self.objects.observed(key) or observed, key, now)
+            latest = self._with_taken(self.objects.observed(observed.key) or observed, now)
             return latest, await asyncio.to_thread(self.composite.decide, latest, now)
 
     async def _carry_out(self, observed: Observed, writes: Writes, now: float, held: Failure | None) -> None:
@@ -194,9 +192,8 @@ class CompositeController:
             except OwnershipError:
                 if not (isinstance(write, Create) and write.goes_on):
                     raise
-                key, name = key_of(observed.document["metadata"]), str(write.body["metadata"]["name"])
-                self._taken.setdefault(key, {})[name] = now + TAKEN_S
-                self._queue.add_after(key, now + RETRY_S)
+                self._taken.setdefault(observed.key, {})[str(write.body["metadata"]["name"])] = now + TAKEN_S
+                self._queue.add_after(observed.key, now + RETRY_S)
         wanted = observed.status if writes.status is None else writes.status
         status = (
             with_success(wanted, observed.status, observed.generation, now)
@@ -208,17 +205,17 @@ class CompositeController:
                 identity = JobId(observed.namespace, observed.name, observed.uid)
                 self._event_recorder.record(identity, event, kind=self.composite.kind)
 
-    def _with_taken(self, observed: Observed, key: str, now: float) -> Observed:
+    def _with_taken(self, observed: Observed, now: float) -> Observed:
         """The observation with the names that were lately found in use."""
-        known = {name: until for name, until in self._taken.pop(key, {}).items() if until > now}
+        known = {name: until for name, until in self._taken.pop(observed.key, {}).items() if until > now}
         if not known:
             return observed
-        self._taken[key] = known
+        self._taken[observed.key] = known
         return replace(observed, taken=frozenset(known))
 
     async def _contain(self, observed: Observed, stage: Stage, error: Exception, now: float) -> None:
         """Note the failure in the object's status, and try again after a pause."""
-        key = f"{observed.namespace}/{observed.name}" if observed.namespace else observed.name
+        key = observed.key
         self._metrics.failures_contained.labels(f"{self.composite.kind}Failed").inc()
         if not isinstance(error, RefusedError | OwnershipError):
             log.error("%s %s: %s", self.composite.kind, key, error_text(error), exc_info=error)

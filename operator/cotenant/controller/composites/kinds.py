@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cotenant.controller.composites.bookings.kind import BookingKind
+from cotenant.controller.composites.bookings.booking_kind import BookingKind
 from cotenant.controller.composites.composite import Composite
-from cotenant.controller.composites.quota_requests.kind import QuotaRequestKind
-from cotenant.controller.composites.sessions.composite import SessionComposite
+from cotenant.controller.composites.quota_requests.quota_request_kind import QuotaRequestKind
+from cotenant.controller.composites.sessions.session_kind import SessionKind
 from cotenant.controller.composites.sweeps.sweep_kind import SweepKind
 from cotenant.controller.informers.cache import ObjectCache
 
@@ -14,4 +14,4 @@ def kinds(cache: ObjectCache, *, labelled_only: bool = False) -> tuple[Composite
     """One object of each kind. They read what else they need from the cache. With `labelled_only`, only labelled
     namespaces are tenants.
     """
-    return QuotaRequestKind(cache, labelled_only), BookingKind(cache), SessionComposite(cache), SweepKind()
+    return QuotaRequestKind(cache, labelled_only), BookingKind(cache), SessionKind(cache), SweepKind()

@@ -62,14 +62,11 @@ class OwnedObjects:
             self._store(resource, key, document)
 
     def replace(self, resource: Resource, listing: Listing) -> None:
-        """Take in a whole list. A known object that is missing from it is gone, unless it is newer than the list."""
+        """Take in a whole list, and drop what is gone."""
         if resource != self._composite.resource and resource not in self._composite.owns:
             return
-        for document in listing.items:
-            self.put(resource, document)
-        present = {document["metadata"]["uid"] for document in listing.items}
-        for key, uid in self._versions.missing_from(resource, present, listing.version):
-            self._versions.note_gone(resource, key, uid)
+        _, gone = self._versions.take_list(resource, listing, self.put)
+        for key in gone:
             self._drop(resource, key)
         self._listed.add(resource)
 

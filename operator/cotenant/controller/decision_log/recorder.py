@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cotenant import __version__
-from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.conversion.to_core import admitted_at
 from cotenant.api.scalars.fields import moment, show_time
 from cotenant.controller.decision_log.archive import Archive
 from cotenant.controller.decision_log.charge_counters import count_charges
@@ -200,7 +200,7 @@ class DecisionRecorder:
         classes = {gpu.uuid: gpu.gpu_class for node in nodes for gpu in node.status.gpus}
         for record in list(self.cache.jobs.values()):
             if (placement := record.placement) is not None and record.status.placement is not None:
-                at = unix_seconds(record.status.placement.admitted_at) or self.clock()
+                at = admitted_at(record.status) or self.clock()
                 self._writer.note_admitted(record.uid, placement, at, classes)
             self.on_job(record)
 

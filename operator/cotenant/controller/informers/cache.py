@@ -124,18 +124,13 @@ class ObjectCache:
         self._wake()
 
     def replace(self, resource: Resource, listing: Listing) -> None:
-        """Take in a whole list. A known object that is missing from it is gone, unless it is newer than the list."""
-        if self._versions.begin_list(resource, listing.version):
+        """Take in a whole list, and drop what is gone."""
+        restored, gone = self._versions.take_list(resource, listing, self.put)
+        if restored:
             log.warning("the list of %s is older than the one before: etcd was restored, everything counts as new",
                         resource.plural)  # fmt: skip
             self.mark_all_changed()
-        present = set()
-        for document in listing.items:
-            self.put(resource, document)
-            present.add(document["metadata"]["uid"])
-        gone = self._versions.missing_from(resource, present, listing.version)
-        for key, uid in gone:
-            self._versions.note_gone(resource, key, uid)
+        for key in gone:
             self._drop(resource, key)
         if gone:
             self._wake()

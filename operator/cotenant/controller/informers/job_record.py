@@ -18,11 +18,12 @@ from cotenant.api.resources.object_meta import ObjectMeta
 from cotenant.api.resources.trainingjob_status import ProfileStatus, TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
 from cotenant.api.scalars.fields import DNS_LABEL
-from cotenant.api.scalars.quantities import show_decimal, show_memory, show_mib
+from cotenant.api.scalars.quantities import show_memory, show_mib
 from cotenant.api.validation.problems import DocumentError
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.controller.client.kube import Document, version_of
 from cotenant.controller.informers.status_reading import StatusRead, read_status
+from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.lifecycle import TERMINAL, Phase
 from cotenant.core.model.objects import JobKey, Placement
 
@@ -195,13 +196,13 @@ def read_job(document: Document, profiles: Profiles = NO_PROFILES, seen: JobReco
     try:
         job = _with_spec_of(seen, document) or parse_job(document | {"status": {}})
     except DocumentError as error:
-        return _record(document, read, problem=_sentence(error))
+        return _record(document, read, problem=error.text)
     job = job.model_copy(update={"status": read.status})
     try:
         whole = with_profile(job, _recorded(job, seen) or meaning_of(job, profiles))
     except DocumentError as error:
         missing = isinstance(error, UnknownProfileError)
-        return _record(document, read, problem=_sentence(error), profile_missing=missing)
+        return _record(document, read, problem=error.text, profile_missing=missing)
     return _record(document, read, job=whole)
 
 
@@ -225,10 +226,6 @@ def _with_spec_of(seen: JobRecord | None, document: Document) -> TrainingJob | N
     except ValidationError:
         return None
     return seen.job.model_copy(update={"metadata": parsed})
-
-
-def _sentence(error: DocumentError) -> str:
-    return "; ".join(str(one) for one in error.problems)
 
 
 def _recorded(job: TrainingJob, seen: JobRecord | None) -> ProfileStatus | None:
@@ -288,7 +285,7 @@ def format_gpus_of(spec: TrainingJobSpec, workers: int, placement: Placement | N
     gpu = spec.gpu
     shares = workers * (gpu.count or 1) if gpu.is_share else workers
     if gpu.memory_fraction is not None:
-        each = show_decimal(gpu.memory_fraction)
+        each = format_gpus(gpu.memory_fraction)
     elif gpu.auto_size and placement is not None and placement.nodes[0].ranks[0].gpus:
         each = show_mib(placement.nodes[0].ranks[0].gpus[0].memory_mib)
     elif gpu.memory is not None:

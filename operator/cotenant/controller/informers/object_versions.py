@@ -7,9 +7,9 @@ at a smaller number, and deleted objects exist again. A list with a smaller vers
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable
 
-from cotenant.controller.client.kube import Resource
+from cotenant.controller.client.kube import Document, Listing, Resource
 from cotenant.controller.informers.tombstones import Tombstones
 
 
@@ -21,14 +21,31 @@ class ObjectVersions:
         """Plural → version of its last list."""
         self._tombstones = Tombstones()
 
-    def begin_list(self, resource: Resource, version: int) -> bool:
-        """True if the list belongs to another history. Everything from now on is then news."""
-        restored = version < self._listed.get(resource.plural, 0)
+    def take_list(
+        self, resource: Resource, listing: Listing, put: Callable[[Resource, Document], None]
+    ) -> tuple[bool, list[str]]:
+        """Take in a whole list by `put`. Returns whether it begins another history, and the keys of what is gone.
+
+        A known object that is missing from the list is gone, unless it is newer than the list. After a list of another
+        history, everything is news. A list of a kind that does not exist has the version 0, and everything is gone.
+        """
+        restored = 0 < listing.version < self._listed.get(resource.plural, 0)
         if restored:
             self._seen = {name: (uid, -1) for name, (uid, _) in self._seen.items()}
             self._tombstones, self._listed = Tombstones(), {}
-        self._listed[resource.plural] = version
-        return restored
+        self._listed[resource.plural] = listing.version
+        present = set()
+        for document in listing.items:
+            put(resource, document)
+            present.add(document["metadata"]["uid"])
+        gone = [
+            (key, uid)
+            for (plural, key), (uid, seen) in self._seen.items()
+            if plural == resource.plural and uid not in present and (seen <= listing.version or not listing.version)
+        ]
+        for key, uid in gone:
+            self.note_gone(resource, key, uid)
+        return restored, [key for key, _ in gone]
 
     def is_gone(self, uid: str) -> bool:
         """True if an object with this uid was deleted."""
@@ -55,11 +72,3 @@ class ObjectVersions:
             return False
         self._seen.pop((resource.plural, key), None)
         return True
-
-    def missing_from(self, resource: Resource, uids: Set[str], version: int) -> list[tuple[str, str]]:
-        """Key and uid of the objects that a list at this version lacks, and that are not newer than it."""
-        return [
-            (key, uid)
-            for (plural, key), (uid, seen) in self._seen.items()
-            if plural == resource.plural and uid not in uids and seen <= version
-        ]

@@ -149,8 +149,7 @@ def with_condition(status: TrainingJobStatus, quarantine: Quarantine, now: float
         at=now if quarantine.lifted else quarantine.since,
         generation=quarantine.generation,
     )
-    others = tuple(one for one in status.conditions if one.type != CONDITION)
-    fields: dict[str, Any] = {"conditions": (*others, condition)}
+    fields: dict[str, Any] = {"conditions": conditions.replaced(status.conditions, condition)}
     if not quarantine.lifted and status.phase in {None, Phase.PENDING}:  # no verdict says why it waits
         pending = PendingStatus(reason=CONDITION, message=quarantine.message, since=quarantine.since)
         fields |= {"phase": Phase.PENDING, "reason": CONDITION, "message": quarantine.message, "pending": pending}

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from cotenant.api.conversion.conditions import find_true
-from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.conversion.to_core import admitted_at, unix_seconds
 from cotenant.api.resources.trainingjob_status import HeldStatus, TrainingJobStatus, UsageStatus
 from cotenant.api.scalars.fields import moment
 from cotenant.core.model.plan import EvictionKind
@@ -37,7 +37,7 @@ def charged(
     if never_ran(status):
         milli = 0
     before = status.usage or UsageStatus()
-    began = unix_seconds(status.placement.admitted_at) if status.placement else None
+    began = admitted_at(status)
     held = max(0.0, over_at - (began or over_at))
     amount = int(milli * held)
     exact = before.gpu_milliseconds + amount

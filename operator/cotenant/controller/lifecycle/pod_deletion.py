@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.informers.pods.pod_record import DeletionRequest, PodRecord
 from cotenant.controller.lifecycle.observation import EventToRecord, ForcedDeletion
 from cotenant.controller.settings import Settings
+from cotenant.core.model.formatting import format_duration
 
 KILL_AFTER_S: Final = 30.0
 """Extra time after the grace period in which a kubelet ends a pod and reports it."""
@@ -76,7 +76,7 @@ def _shortened(pods: list[PodRecord], settings: Settings) -> Iterable[ForcedDele
         given = max(pod.deletion.grace_s for pod in some if pod.deletion)
         message = (
             f"{named(some)} was asked to end with a grace period of {given} s, and the most in this cluster is"
-            f" {show_duration(settings.max_grace_period_s)}: it has {show_duration(grace_s)}"
+            f" {format_duration(settings.max_grace_period_s)}: it has {format_duration(grace_s)}"
         )
         event = EventToRecord(reason="GracePeriodShortened", message=message, warning=True)
         yield ForcedDeletion(pods=some, grace_s=grace_s, event=event)

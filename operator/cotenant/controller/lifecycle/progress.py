@@ -12,8 +12,8 @@ from typing import Any, Final
 from cotenant import contract
 from cotenant.api.resources.trainingjob_status import CheckpointStatus, ProgressStatus
 from cotenant.api.scalars.fields import moment
-from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.lifecycle import staged_data
+from cotenant.core.model.formatting import format_duration
 
 PER_RANK_BYTES_MAX: Final = 16 << 10
 """Characters for `observedGpus` and for `memoryPeakMiB`: some hundreds of ranks."""
@@ -109,7 +109,7 @@ def _step_fields(step: int, of: int, remaining_s: float | None = None) -> dict[s
     text = f"{step}/{of} ({percent} %)" if percent is not None else str(step or "")
     remaining = None if remaining_s is None or remaining_s > REMAINING_S_MAX else math.ceil(remaining_s)
     if remaining:
-        text += f", {show_duration(coarse(remaining))} left"
+        text += f", {format_duration(coarse(remaining))} left"
     return {"step": step, "of": of, "percent": percent, "remaining_seconds": remaining, "summary": text}
 
 

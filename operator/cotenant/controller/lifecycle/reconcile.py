@@ -18,7 +18,6 @@ from cotenant import names
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import ExitStatus, PendingStatus, TrainingJobStatus
 from cotenant.api.scalars.fields import moment
-from cotenant.api.scalars.quantities import show_duration
 from cotenant.api.scalars.status_text import plain_sentence
 from cotenant.controller.informers.job_record import RESTORED, STATUS_UNREADABLE
 from cotenant.controller.informers.pods.pod_record import PodRecord
@@ -57,7 +56,7 @@ from cotenant.controller.lifecycle.termination import (
     with_forced_deletions,
 )
 from cotenant.controller.settings import Settings
-from cotenant.core.model.formatting import counted
+from cotenant.core.model.formatting import counted, format_duration
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, LifecycleEvent, Phase
 
 UNKNOWN_PROFILE: Final = "UnknownProfile"
@@ -313,7 +312,7 @@ def _suspended(o: Observation, settings: Settings) -> Ending | None:
     if o.spec is None or not o.spec.suspend:
         return None
     grace_s = effective_grace_s(o.spec.grace_period, settings)
-    message = f"spec.suspend was set: the ranks get SIGTERM and {show_duration(grace_s)} to save and to end"
+    message = f"spec.suspend was set: the ranks get SIGTERM and {format_duration(grace_s)} to save and to end"
     return Eviction(event=LifecycleEvent.SUSPENDED, kind="Suspended", message=message)
 
 

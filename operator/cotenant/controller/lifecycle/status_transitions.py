@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cotenant.api.conversion.conditions import find, find_true, renewed
+from cotenant.api.conversion.conditions import find_true, renewed, replaced
 from cotenant.api.resources.trainingjob_status import (
     EARLIER_EXITS_MAX,
     LOW_USE,
@@ -118,14 +118,6 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
     return (*made, *(one for one in status.conditions if one.type in KEPT))
 
 
-def with_condition(status: TrainingJobStatus, condition: Condition) -> tuple[Condition, ...]:
-    """The status's conditions with this one. Its transition time changes only if its truth does."""
-    before = find(status.conditions, condition.type)
-    if before is not None and before.status == condition.status:
-        condition = condition.model_copy(update={"last_transition_time": before.last_transition_time})
-    return (*(one for one in status.conditions if one.type != condition.type), condition)
-
-
 def told(
     status: TrainingJobStatus,
     kind: str,
@@ -139,7 +131,7 @@ def told(
     """The status with this condition as of `at`. By default it is about the generation that was observed."""
     of = status.observed_generation if generation is None else generation
     condition = renewed(status.conditions, kind, str(holds), reason, message, at=at, generation=of)
-    return status.model_copy(update={"conditions": with_condition(status, condition)})
+    return status.model_copy(update={"conditions": replaced(status.conditions, condition)})
 
 
 def unblocked(status: TrainingJobStatus, now: float) -> TrainingJobStatus:

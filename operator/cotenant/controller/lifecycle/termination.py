@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from cotenant import names
 from cotenant.api.conversion.conditions import find_true
-from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.conversion.to_core import admitted_at, unix_seconds
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.scalars.status_text import plain_sentence
 from cotenant.controller.informers.pods.pod_record import PodRecord
@@ -178,7 +178,7 @@ def _with_last_progress(o: Observation, status: TrainingJobStatus, state: str) -
 
 def _with_departure(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
     """`lastExit` of an attempt that was asked to leave, from the exits of its pods."""
-    began = unix_seconds(status.placement.admitted_at) if status.placement else None
+    began = admitted_at(status)
     last = unix_seconds(status.last_exit.at) if status.last_exit else None
     if not o.ended or (status.last_exit and (last is None or began is None or last >= began)):
         return status

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from cotenant import contract, names
+from cotenant.controller.manifests.owners import owner_reference
 from cotenant.core.model.objects import Placement
 
 
@@ -166,18 +167,6 @@ class Attempt:
             },
             "ownerReferences": [owner_reference("TrainingJob", self.job, self.uid)],
         }
-
-
-def owner_reference(kind: str, name: str, uid: str) -> dict[str, Any]:
-    """The object of this kind as the controller of another, so that Kubernetes deletes that with it."""
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": kind,
-        "name": name,
-        "uid": uid,
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
 
 
 def token_secret_name(uid: str, attempt: int) -> str:

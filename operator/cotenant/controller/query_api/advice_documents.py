@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cotenant.api.resources.gpunodes import GPUNode
-from cotenant.controller.query_api.documents import API_VERSION, Document, answer
+from cotenant.controller.query_api.documents import Document, answer, filled, listed
 from cotenant.core.model.objects import JobKey
 from cotenant.core.runtimes.templates import template_of
 from cotenant.decision_log.efficiency import advice
@@ -35,7 +35,7 @@ def advice_document(
         "advice": list(advice(runs[0])) if runs else [],
         "figures": _figures(found),
     }
-    return answer("Advice", name, namespace, {key: one for key, one in status.items() if one not in (None, [], {})})
+    return answer("Advice", name, namespace, filled(status))
 
 
 def advice_list(
@@ -49,7 +49,7 @@ def advice_list(
         advice_document(f"{found[0].namespace}/{found[0].name}", found, classes, prices, now)
         for found in list(of_template.values())[:most]
     ]
-    return {"apiVersion": API_VERSION, "kind": "AdviceList", "metadata": {}, "items": items}
+    return listed("Advice", items)
 
 
 def classes_of(nodes: Mapping[str, GPUNode]) -> list[ClassFacts]:

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-from cotenant import names
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.leader.leadership import Leadership
@@ -22,7 +21,7 @@ from cotenant.controller.query_api.front_proxy import Caller
 from cotenant.controller.query_api.jobs.aside import aside_status, elsewhere, jobs_aside
 from cotenant.controller.query_api.jobs.observations import observed, use_now
 from cotenant.controller.query_api.proposals import ProposalError, annotated_user, proposed_job, spec_of
-from cotenant.controller.query_api.questions import Questions, Subject
+from cotenant.controller.query_api.questions import NotFoundError, Questions, Subject
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.query.cluster_change import ClusterWhatIf, what_if_cluster
@@ -43,10 +42,6 @@ LISTED_MAX: Final = 5_000
 def _clock() -> Callable[[], bool]:
     ends = time.thread_time() + PLAY_S
     return lambda: time.thread_time() < ends
-
-
-class NotFoundError(RuntimeError):
-    """There is no such job, or no such question."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +68,7 @@ class Answers:
             return documents.answer("Explanation", name, namespace, status)
         record = self.cache.jobs.get(key)
         if record is None:
-            raise NotFoundError(f'trainingjobs.{names.GROUP} "{name}" not found in namespace "{namespace}"')
+            raise NotFoundError.of_job(namespace, name)
         status = aside_status(record, self.cache.priority_classes)
         if record.phase is Phase.SUSPENDED and record.job is not None:
             status |= await self._resumed(namespace, name, caller)
@@ -84,7 +79,7 @@ class Answers:
         change = {"job": name, "change": {"spec.suspend": False}}
         try:
             found = await self._played(change, namespace, caller)
-        except ProposalError as error:
+        except (ProposalError, NotFoundError) as error:
             return {"ifResumed": str(error)}
         if found.outcome is ProposalOutcome.STARTS:
             return {"wouldStartIf": "it is resumed"}
@@ -173,7 +168,8 @@ class Answers:
         own = {move.job.partition("/")[0]} if move else set()
         sees = await self.access.sees(caller, found.namespaces | own)
         if move is not None and not all(map(sees, own)):
-            raise NotFoundError(f'trainingjobs.{names.GROUP} "{move.job}" not found')
+            namespace, _, name = move.job.partition("/")
+            raise NotFoundError.of_job(namespace, name)
         status = documents.cluster_what_if_status(found.as_seen(sees)) | {"command": proposal.command}
         status |= {"move": documents.move_status(move)} if move else {}
         return documents.answer("ClusterWhatIf", "proposed", "", status)

@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
+from cotenant import names
 from cotenant.api.conversion.job_moves import JobMove, read_move, with_move
 from cotenant.api.conversion.quota_grants import effective_queues
 from cotenant.api.conversion.to_core import parse_queue, to_queue
 from cotenant.api.scalars.quantities import parse_gpus
 from cotenant.api.validation.problems import DocumentError
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.query_api.proposals import MissingJobError, ProposalError, write_field
+from cotenant.controller.query_api.proposals import ProposalError, write_field
+from cotenant.controller.query_api.questions import NotFoundError
 from cotenant.controller.settings import PREFIX, Settings, SettingsError
 from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import Job, TenantQueue
@@ -88,7 +90,7 @@ def _of_queue(spec: Mapping[str, Any], cache: ObjectCache, labelled_only: bool) 
         parsed = parse_queue(document)
         queue = to_queue(parsed, namespaces=cache.namespaces, labelled_only=labelled_only)
     except DocumentError as error:
-        raise ProposalError("; ".join(str(one) for one in error.problems)) from error
+        raise ProposalError(error.text) from error
 
     def change(situation: Situation) -> ChangedCluster:
         known = next((one for one in situation.snapshot.queues if one.name == queue.name), None)
@@ -111,7 +113,7 @@ def _queue_document(spec: Mapping[str, Any], cache: ObjectCache) -> tuple[dict[s
     name, change = str(spec["queue"]), spec.get("change")
     known = cache.queues.get(name)
     if known is None:
-        raise MissingJobError(f'queues.cotenant.dev "{name}" not found')
+        raise NotFoundError(f'queues.{names.GROUP} "{name}" not found')
     if not isinstance(change, dict) or not change:
         raise ProposalError("spec.change must be an object of fields, such as gpus: +4")
     before = known.to_document()
@@ -165,12 +167,12 @@ def _of_node(spec: Mapping[str, Any], cache: ObjectCache) -> ClusterProposal:
         snapshot = situation.snapshot
         node = next((one for one in snapshot.nodes if one.name == name), None)
         if node is None:
-            raise MissingJobError(f"there is no node {name!r} with GPUs")
+            raise NotFoundError(f"there is no node {name!r} with GPUs")
         if act == "Add":
             return ChangedCluster(snapshot=with_copies(snapshot, node, count), policy=situation.policy)
         if gpu:
             if all(one.uuid != gpu for one in node.gpus):
-                raise MissingJobError(f"there is no GPU {gpu!r} on node {name!r}")
+                raise NotFoundError(f"there is no GPU {gpu!r} on node {name!r}")
             left = tuple(key for key in jobs_on_gpu(snapshot, gpu) if key in cache.jobs)
             changed = without_gpu(snapshot, gpu, left)
             why = "its GPU would be drained"
@@ -185,9 +187,10 @@ def _of_node(spec: Mapping[str, Any], cache: ObjectCache) -> ClusterProposal:
 
 def _of_move(spec: Mapping[str, Any], cache: ObjectCache) -> ClusterProposal:
     key = str(spec["job"])
+    namespace, _, name = key.partition("/")
     record = cache.jobs.get(key)
     if record is None:
-        raise MissingJobError(f'trainingjobs.cotenant.dev "{key}" not found')
+        raise NotFoundError.of_job(namespace, name)
     if record.placement is None:
         raise ProposalError(f"{key} does not run: it is {record.phase.value}, and holds nothing that could be moved")
     wish = {name: spec[name] for name in ("to", "off", "class") if spec.get(name)}
@@ -198,7 +201,7 @@ def _of_move(spec: Mapping[str, Any], cache: ObjectCache) -> ClusterProposal:
     def change(situation: Situation) -> ChangedCluster:
         job = situation.jobs.get(key)
         if job is None or job.placement is None:
-            raise MissingJobError(f"{key} does not run any more")
+            raise NotFoundError(f"{key} does not run any more")
         if refusal := _no_move(move, job, situation):
             raise ProposalError(f"{key} cannot be moved so: {refusal}")
         asked = with_move(job, move)

@@ -62,6 +62,11 @@ def answer(kind: str, name: str, namespace: str, status: Mapping[str, Any]) -> D
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": dict(status)}
 
 
+def listed(kind: str, items: Iterable[Document], **more: Any) -> Document:
+    """The list of objects of this kind, with further fields."""
+    return {"apiVersion": API_VERSION, "kind": f"{kind}List", "metadata": {}, "items": list(items)} | more
+
+
 def filled(document: Mapping[str, Any]) -> Document:
     """The document without unknown and empty fields."""
     return {name: value for name, value in document.items() if value not in (None, "", [], {})}
@@ -73,7 +78,6 @@ def explanation_status(about: Explanation) -> Document:
         "standing": about.standing.value,
         "queue": about.queue,
         "asks": about.asks,
-        "priority": about.priority,
         "submittedAt": timestamp(about.submitted_at),
         "requeuedAt": timestamp(about.requeued_at),
         "user": about.user,
@@ -83,7 +87,7 @@ def explanation_status(about: Explanation) -> Document:
         "evidence": shown_evidence(about.evidence),
         "position": about.position,
         "ahead": mentions(about.ahead),
-        "aheadMore": about.ahead_more,
+        "aheadMore": about.ahead_more or None,
         "leaving": mentions(about.leaving),
         "estimatedStart": timestamp(about.start_at),
         "latestStart": timestamp(about.start_by),
@@ -92,8 +96,7 @@ def explanation_status(about: Explanation) -> Document:
         "wouldStartIf": about.would_start_if,
         "change": {path: json.loads(value) for path, value in about.change},
     }
-    kept = {key: value for key, value in status.items() if value not in (None, "", {}, []) and value != 0}
-    return kept | {"priority": about.priority, "needsChange": about.needs_change}
+    return filled(status) | {"priority": about.priority, "needsChange": about.needs_change}
 
 
 def explanation_list(found: Iterable[Explanation], observed: Mapping[JobKey, Document]) -> Document:
@@ -103,7 +106,7 @@ def explanation_list(found: Iterable[Explanation], observed: Mapping[JobKey, Doc
         namespace, _, name = about.job.partition("/")
         status = explanation_status(about) | observed.get(about.job, {})
         items.append(answer("Explanation", name, namespace, status))
-    return {"apiVersion": API_VERSION, "kind": "ExplanationList", "metadata": {}, "items": items}
+    return listed("Explanation", items)
 
 
 def what_if_status(found: WhatIf) -> Document:
@@ -117,14 +120,13 @@ def what_if_status(found: WhatIf) -> Document:
         "message": found.message,
         "victims": mentions(found.victims),
         "delayed": mentions(found.delayed),
-        "delayedMore": found.delayed_more,
+        "delayedMore": found.delayed_more or None,
         "estimatedStart": timestamp(found.start_at),
         "latestStart": timestamp(found.start_by),
         "wouldStartIf": found.would_start_if,
         "change": {path: json.loads(value) for path, value in found.change},
     }
-    kept = {key: value for key, value in status.items() if value not in (None, "", {}, []) and value != 0}
-    return kept | {"needsChange": found.needs_change}
+    return filled(status) | {"needsChange": found.needs_change}
 
 
 def cluster_what_if_status(found: ClusterWhatIf) -> Document:
@@ -189,7 +191,7 @@ def offer_list(namespace: str, found: Iterable[Offer]) -> Document:
         ]
         status = {"classes": classes} | ({"message": offer.refusal} if offer.refusal else {})
         items.append(answer("Offer", offer.queue, namespace, status))
-    return {"apiVersion": API_VERSION, "kind": "OfferList", "metadata": {}, "items": items}
+    return listed("Offer", items)
 
 
 def node_need_list(found: NodeNeeds) -> Document:
@@ -205,7 +207,7 @@ def node_need_list(found: NodeNeeds) -> Document:
         for one in found.kinds
     ]
     status = {"waiting": found.waiting, "unhelped": dict(found.unhelped), "untriedKinds": found.untried}
-    return {"apiVersion": API_VERSION, "kind": "NodeNeedList", "metadata": {}, "status": status, "items": items}
+    return listed("NodeNeed", items, status=status)
 
 
 def queue_tree_list(found: Iterable[QueueLine], budgets: Mapping[str, Document]) -> Document:
@@ -242,7 +244,7 @@ def queue_tree_list(found: Iterable[QueueLine], budgets: Mapping[str, Document])
             "hold": line.hold,
         } | ({"budget": budgets[line.name]} if line.name in budgets else {})
         items.append(answer("QueueTree", line.name, "", status))
-    return {"apiVersion": API_VERSION, "kind": "QueueTreeList", "metadata": {}, "items": items}
+    return listed("QueueTree", items)
 
 
 def mentions(jobs: Iterable[JobMention]) -> list[Document]:

@@ -14,6 +14,8 @@ from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.validation.problems import DocumentError
 from cotenant.contract.decoding.bounded_json import Bounds, Malformed, parse
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.lifecycle.policies.blocked_start import avoided
+from cotenant.controller.query_api.questions import NotFoundError
 from cotenant.core.model.objects import Job
 
 BOUNDS: Final = Bounds(bytes_max=256 * 1024, depth_max=32, values_max=20_000)
@@ -22,10 +24,6 @@ CHANGES_MAX: Final = 32
 
 class ProposalError(ValueError):
     """The proposal makes no sense. The message names the field."""
-
-
-class MissingJobError(ProposalError):
-    """The job that is to be changed is not there."""
 
 
 def spec_of(body: bytes) -> Mapping[str, Any]:
@@ -50,15 +48,17 @@ def proposed_job(
     document = _changed(spec, namespace, cache) if "job" in spec else _manifest(spec, namespace, user, now)
     try:
         parsed = parse_job(document)
-        status = cache.jobs[f"{namespace}/{spec['job']}"].status if "job" in spec else TrainingJobStatus()
+        record = cache.jobs[f"{namespace}/{spec['job']}"] if "job" in spec else None
+        status = record.status if record else TrainingJobStatus()
         same = status.profile is not None and status.profile.name == parsed.spec.profile
         whole = with_profile(parsed, status.profile if same else meaning_of(parsed, cache.profiles.known))
-        avoided = frozenset(one.node for one in status.excluded_nodes if one.until.timestamp() > now)
+        edited = record is not None and record.job is not None and whole.spec != record.job.spec
+        excluded = avoided(status, record.generation + edited if record else 0, now)
         classes = dict(cache.priority_classes)
-        job = to_job(whole, priority_classes=classes, excluded_nodes=avoided, reserve_mib=reserve_mib)
+        job = to_job(whole, priority_classes=classes, excluded_nodes=excluded, reserve_mib=reserve_mib)
         job = cache.volumes.place(job, whole, cache.volumes.mounted(namespace, whole.spec))
     except DocumentError as error:
-        raise ProposalError("; ".join(str(one) for one in error.problems)) from error
+        raise ProposalError(error.text) from error
     return job
 
 
@@ -94,7 +94,7 @@ def _changed(spec: Mapping[str, Any], namespace: str, cache: ObjectCache) -> dic
     name, change = spec.get("job"), spec.get("change") or {}
     record = cache.jobs.get(f"{namespace}/{name}")
     if record is None:
-        raise MissingJobError(f'trainingjobs.{names.GROUP} "{name}" not found in namespace "{namespace}"')
+        raise NotFoundError.of_job(namespace, str(name))
     if record.job is None:
         raise ProposalError(record.problem or "its spec cannot be read")
     if record.placement is not None:

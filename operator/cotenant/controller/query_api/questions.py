@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeVar
 
+from cotenant import names
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Plan
@@ -28,6 +29,14 @@ WAITING_MAX: Final = 16
 WAITING_OF_ONE_MAX: Final = 4
 """At most this many concurrent questions per user."""
 QUESTION_S: Final = 10.0
+
+
+class NotFoundError(RuntimeError):
+    """What is asked about is not there."""
+
+    @classmethod
+    def of_job(cls, namespace: str, name: str) -> NotFoundError:
+        return cls(f'trainingjobs.{names.GROUP} "{name}" not found in namespace "{namespace}"')
 
 
 class NoSituationError(RuntimeError):

@@ -14,10 +14,9 @@ from cotenant.controller.decision_log.recorder import DecisionRecorder
 from cotenant.controller.query_api import record_documents
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.advice_documents import advice_document, advice_list, classes_of
-from cotenant.controller.query_api.answers import NotFoundError
 from cotenant.controller.query_api.documents import Document
 from cotenant.controller.query_api.front_proxy import Caller
-from cotenant.controller.query_api.questions import NoSituationError
+from cotenant.controller.query_api.questions import NoSituationError, NotFoundError
 from cotenant.core.model.objects import Period
 from cotenant.core.runtimes.templates import template_of
 from cotenant.decision_log.runs import RunRecord

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from cotenant.controller.decision_log.kept_capsules import KeptCapsule
-from cotenant.controller.query_api.documents import API_VERSION, Document, answer, filled, timestamp
+from cotenant.controller.query_api.documents import Document, answer, filled, listed, timestamp
 from cotenant.decision_log.capsule import Capsule
 from cotenant.decision_log.codec import encode
 from cotenant.decision_log.cycles import CycleRecord
@@ -46,7 +46,7 @@ def run_list(found: Iterable[RunRecord], costs: Mapping[str, ShowbackLine], curr
         _run(run, _summary(run) | filled({"use": _use(run.use), "cost": _cost(costs.get(run.uid), currency)}))
         for run in found
     ]
-    return {"apiVersion": API_VERSION, "kind": "RunList", "metadata": {}, "items": items}
+    return listed("Run", items)
 
 
 def showback_list(found: Iterable[PricedCharge], currency: str, asked: tuple[int, int]) -> Document:
@@ -60,12 +60,11 @@ def showback_list(found: Iterable[PricedCharge], currency: str, asked: tuple[int
         items.append(document)
     since, until = (timestamp(at) for at in asked)
     metadata = {"since": since, "until": until, "currency": currency, "truncated": len(kept) > SHOWBACKS_MAX}
-    return {"apiVersion": API_VERSION, "kind": "ShowbackList", "metadata": metadata, "items": items}
+    return listed("Showback", items, metadata=metadata)
 
 
 def decision_list(found: Iterable[CycleRecord]) -> Document:
-    items = [answer("Decision", timestamp(one.at) or "", "", encode(one)) for one in found]
-    return {"apiVersion": API_VERSION, "kind": "DecisionList", "metadata": {}, "items": items}
+    return listed("Decision", (answer("Decision", timestamp(one.at) or "", "", encode(one)) for one in found))
 
 
 def capsule_document(name: str, capsule: Capsule) -> Document:
@@ -77,8 +76,7 @@ def kept_capsule_document(kept: KeptCapsule) -> Document:
 
 
 def capsule_list(found: Iterable[KeptCapsule]) -> Document:
-    items = [answer("Capsule", one.digest, "", _kept(one)) for one in found]
-    return {"apiVersion": API_VERSION, "kind": "CapsuleList", "metadata": {}, "items": items}
+    return listed("Capsule", (answer("Capsule", one.digest, "", _kept(one)) for one in found))
 
 
 def _kept(kept: KeptCapsule) -> Document:

@@ -21,12 +21,13 @@ from cotenant import names
 from cotenant.controller.client.kube import CONFIG_MAPS, Kube, UnreachableError
 from cotenant.controller.query_api import documents
 from cotenant.controller.query_api.access import CallerAccess, UnknownAccessError
-from cotenant.controller.query_api.answers import Answers, NotFoundError
+from cotenant.controller.query_api.answers import Answers
 from cotenant.controller.query_api.front_proxy import CONFIG_MAP, NAMESPACE, Caller, FrontProxy
-from cotenant.controller.query_api.proposals import MissingJobError, ProposalError
+from cotenant.controller.query_api.proposals import ProposalError
 from cotenant.controller.query_api.questions import (
     ElsewhereError,
     NoSituationError,
+    NotFoundError,
     NotNowError,
     TooManyQuestionsError,
 )
@@ -43,7 +44,6 @@ ROOT: Final = f"/apis/{documents.API_VERSION}"
 _Answer = Callable[[web.Request, Caller], Awaitable[documents.Document | web.StreamResponse]]
 _FAILURES: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (NotFoundError, 404, "NotFound"),
-    (MissingJobError, 404, "NotFound"),
     (NotNowError, 400, "BadRequest"),
     (ElsewhereError, 502, "BadGateway"),
     (ProposalError, 422, "Invalid"),

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-from cotenant.api.conversion.conditions import find_true
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNodeStatus
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, JobMemory, MeasuredPeak, ProgressSample, UseFinding
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.lifecycle.attempt_usage import ran_for
 from cotenant.controller.lifecycle.policies.idle_timeout import IMPORT_S
 from cotenant.controller.lifecycle.policies.low_use import said_of
 from cotenant.core.model.lifecycle import Phase
@@ -61,7 +61,7 @@ class UseWatch:
             return  # a session: a person works in it, and its own conditions say when it is idle
         same = memory.use is not None and memory.use.attempt == attempt
         begun = (sample is not None and sample.progress.step > 0) or use.idle_samples < use.busy_samples
-        if not same and not begun and now < _running_since(record, now) + IMPORT_S:
+        if not same and not begun and ran_for(record.status, now) < IMPORT_S:
             return
         window = memory.use = looked(memory.use, attempt, use, now)
         if window.is_full or memory.peak is not None or record.status.suggestion is not None:
@@ -123,8 +123,3 @@ def holding_of(record: JobRecord, *, makes_steps: bool) -> Holding:
         cpu_milli=spec.resources.cpu if spec is not None else 1000,
         makes_steps=makes_steps,
     )
-
-
-def _running_since(record: JobRecord, now: float) -> float:
-    found = find_true(record.status.conditions, "Running")
-    return now if found is None else found.last_transition_time.timestamp()

@@ -118,9 +118,8 @@ async def require_same(client: CallerClient, target: SessionTarget) -> None:
 async def _pod_of(client: CallerClient, namespace: str, status: Document) -> str:
     """The pod in which the application runs. Raises DeniedError."""
     labels = f"{names.LABEL_JOB}={status['job']},{names.LABEL_ATTEMPT}={status['attempt']}"
-    async for page in client.pages(Scope(PODS, namespace, labels=labels)):
-        for pod in page.items:
-            leaves = pod["metadata"].get("deletionTimestamp")
-            if (pod.get("status") or {}).get("phase") == "Running" and not leaves:
-                return str(pod["metadata"]["name"])
+    for pod in await client.objects(Scope(PODS, namespace, labels=labels)):
+        leaves = pod["metadata"].get("deletionTimestamp")
+        if (pod.get("status") or {}).get("phase") == "Running" and not leaves:
+            return str(pod["metadata"]["name"])
     raise DeniedError(NOT_NOW, "its pod does not run now: open it again when it has started")

@@ -19,6 +19,7 @@ import orjson
 
 from cotenant import names
 from cotenant.controller.client.kube import (
+    PODS,
     Document,
     Listing,
     Resource,
@@ -141,6 +142,10 @@ class CallerClient:
                 return
             query["continue"] = metadata["continue"]
 
+    async def objects(self, scope: Scope) -> list[Document]:
+        """All objects of the scope."""
+        return [one async for page in self.pages(scope) for one in page.items]
+
     async def watch(self, scope: Scope, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
         """Changes after this version, for about a minute. May also raise VersionGoneError."""
         path, stream = scope.resource.path(scope.namespace), WatchStream(scope.resource.plural)
@@ -178,7 +183,7 @@ class CallerClient:
 
     async def logs(self, namespace: str, pod: str, lines: int) -> str:
         """The last lines that the worker container printed, at most LOG_BYTES."""
-        path = Resource("", "v1", "pods").path(namespace, pod, "log")
+        path = PODS.path(namespace, pod, "log")
         query = {"container": names.CONTAINER, "tailLines": str(lines), "limitBytes": str(LOG_BYTES)}
         return (await self._bytes("GET", path, query)).decode(errors="replace")
 
@@ -211,7 +216,7 @@ class CallerClient:
                 timeout=aiohttp.ClientTimeout(total=None, connect=CALL_S, sock_connect=5.0),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
-        path = Resource("", "v1", "pods").path(namespace, pod, what)
+        path = PODS.path(namespace, pod, what)
         headers = await self._authorization()
         try:
             return await self._streams.ws_connect(

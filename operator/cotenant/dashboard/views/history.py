@@ -52,8 +52,6 @@ def cost_of(runs: Sequence[RunRow]) -> str:
 
 
 def _matches(run: RunRow, wish: Wish, now: float) -> bool:
-    if wish.queue not in ("", run.queue) or wish.user not in ("", run.user):
+    if wish.user not in ("", run.user) or (wish.days and (run.finished or now) < now - wish.days * DAY_S):
         return False
-    if wish.days and (run.finished or now) < now - wish.days * DAY_S:
-        return False
-    return not wish.text or any(wish.text in one.lower() for one in (run.key, run.reason, run.message))
+    return wish.takes(run.queue, run.key, run.reason, run.message)

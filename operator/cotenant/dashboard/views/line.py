@@ -11,7 +11,7 @@ from typing import Final
 
 from cotenant.core.model.lifecycle import Phase
 from cotenant.dashboard.reading.rows import JobRow
-from cotenant.dashboard.views.wish import Paged, Wish, paged
+from cotenant.dashboard.views.wish import Paged, Wish, in_standing, paged
 
 ROWS: Final = 50
 STANDINGS: Final[dict[str, frozenset[str]]] = {
@@ -35,24 +35,18 @@ class LineView:
 
 
 def line_view(jobs: Iterable[JobRow], wish: Wish) -> LineView:
-    show = wish.show if wish.show in STANDINGS else "waiting"
-    matching = [job for job in jobs if matches(job, wish)]
-    phases = Counter(job.phase for job in matching)
-    shown = [job for job in matching if job.phase in STANDINGS[show]]
+    show, counts, shown = in_standing((job for job in jobs if matches(job, wish)), STANDINGS, wish)
     shown.sort(key=_in_line if show == "waiting" else _newest_first)
     return LineView(
         show=show,
-        counts={word: sum(phases[phase] for phase in among) for word, among in STANDINGS.items()},
+        counts=counts,
         reasons=tuple(Counter(job.reason for job in shown if job.reason).most_common(8)),
         jobs=paged(shown, wish.page, ROWS),
     )
 
 
 def matches(job: JobRow, wish: Wish) -> bool:
-    """True if the job passes the filters for queue and text."""
-    if wish.queue and job.queue != wish.queue:
-        return False
-    return not wish.text or wish.text in job.key.lower() or wish.text in job.reason.lower()
+    return wish.takes(job.queue, job.key, job.reason)
 
 
 def _in_line(job: JobRow) -> tuple[int, float, str]:

@@ -23,7 +23,7 @@ class QuotaBar:
     label: str
     """The line's name: `H100, zone a`, or `all GPUs`."""
     own: float
-    """The part of the guarantee that is used."""
+    """What is used of the guarantee, as far as its GPUs exist."""
     borrowed: float
     guaranteed: float
     limit: float | None
@@ -61,7 +61,7 @@ def tree_view(answers: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
     page = paged(found, wish.page, ROWS)
     scale = _scale(quota for one in page.items for quota in one["status"]["quotas"])
     rows = [_tree_row(one, scale) for one in page.items]
-    return QueuesView(rows=Paged(rows, page.page, page.pages, page.total), is_local=False)
+    return QueuesView(rows=page.showing(rows), is_local=False)
 
 
 def local_view(queues: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
@@ -70,7 +70,7 @@ def local_view(queues: Iterable[Mapping[str, Any]], wish: Wish) -> QueuesView:
     page = paged([one for one in ordered if wish.text in one["metadata"]["name"].lower()], wish.page, ROWS)
     scale = _scale(quota for one in page.items for quota in _quotas(one))
     rows = [_local_row(one, scale) for one in page.items]
-    return QueuesView(rows=Paged(rows, page.page, page.pages, page.total), is_local=True)
+    return QueuesView(rows=page.showing(rows), is_local=True)
 
 
 def _quotas(queue: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -128,8 +128,10 @@ def _bar(quota: Mapping[str, Any], scale: float) -> QuotaBar:
     used, guaranteed = _number(quota.get("used")), _number(quota.get("guaranteed"))
     limit = None if quota.get("limit") is None else _number(quota["limit"])
     where = ", ".join(filter(None, (quota.get("class"), f"zone {quota['zone']}" if quota.get("zone") else "")))
-    own = min(used, guaranteed)
+    there = _number(quota.get("effective", guaranteed))
+    own = min(used, there)
     says = f"{quota.get('used')} used of {quota.get('guaranteed')} guaranteed"
+    says += f" (of which {quota['effective']} are there)" if there != guaranteed else ""
     says += f", limit {quota['limit']}" if limit is not None else ", no limit but what others lend"
     return QuotaBar(
         label=where or "all GPUs",

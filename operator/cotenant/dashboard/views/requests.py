@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from cotenant.dashboard.reading.request_rows import RequestRow
-from cotenant.dashboard.views.wish import Paged, Wish, paged
+from cotenant.dashboard.views.wish import Paged, Wish, in_standing, paged
 
 ROWS: Final = 50
 WAITING: Final = frozenset({"Pending", "Invalid", "Unreadable"})
@@ -30,19 +29,7 @@ class RequestsView:
 
 def requests_view(requests: Iterable[RequestRow], wish: Wish) -> RequestsView:
     """The page. The oldest unanswered request comes first; answered ones start with the newest."""
-    show = wish.show if wish.show in STANDINGS else "waiting"
-    matching = [one for one in requests if _matches(one, wish)]
-    phases = Counter(one.phase for one in matching)
-    shown = [one for one in matching if one.phase in STANDINGS[show]]
+    matching = (one for one in requests if wish.takes(one.queue, one.key, one.asked, one.reason))
+    show, counts, shown = in_standing(matching, STANDINGS, wish)
     shown.sort(key=lambda one: (one.created if show == "waiting" else -one.created, one.key))
-    return RequestsView(
-        show=show,
-        counts={word: sum(phases[phase] for phase in among) for word, among in STANDINGS.items()},
-        requests=paged(shown, wish.page, ROWS),
-    )
-
-
-def _matches(request: RequestRow, wish: Wish) -> bool:
-    if wish.queue not in ("", request.queue):
-        return False
-    return not wish.text or any(wish.text in one.lower() for one in (request.key, request.asked, request.reason))
+    return RequestsView(show=show, counts=counts, requests=paged(shown, wish.page, ROWS))

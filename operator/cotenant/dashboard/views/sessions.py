@@ -20,12 +20,6 @@ class SessionsView:
 
 def sessions_view(sessions: Iterable[SessionRow], wish: Wish) -> SessionsView:
     """The page: running sessions, then the others, the newest first."""
-    matching = [one for one in sessions if _matches(one, wish)]
+    matching = [one for one in sessions if wish.takes(one.queue, one.key, one.application)]
     matching.sort(key=lambda one: (not one.runs, -one.created, one.key))
     return SessionsView(running=sum(one.runs for one in matching), sessions=paged(matching, wish.page, ROWS))
-
-
-def _matches(session: SessionRow, wish: Wish) -> bool:
-    if wish.queue not in ("", session.queue):
-        return False
-    return not wish.text or any(wish.text in one.lower() for one in (session.key, session.application))

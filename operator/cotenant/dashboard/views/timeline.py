@@ -86,7 +86,7 @@ def timeline_view(jobs: Iterable[JobRow], wish: Wish, now: float) -> TimelineVie
     moments = [first + number * step for number in range(int((frame.end - first) // step) + 1)]
     ticks = tuple((frame.at(moment), moment) for moment in moments)
     return TimelineView(
-        rows=Paged(rows, page.page, page.pages, page.total),
+        rows=page.showing(rows),
         ticks=ticks,
         labels=_labels(ticks),
         now=frame.at(now),

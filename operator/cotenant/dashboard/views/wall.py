@@ -97,7 +97,7 @@ def wall_view(
     page = paged(shown, wish.page, most)
     return WallView(
         classes=_sums(nodes, holds),
-        nodes=Paged([_wall_node(node, holds, palette) for node in page.items], page.page, page.pages, page.total),
+        nodes=page.showing([_wall_node(node, holds, palette) for node in page.items]),
         tenants=tuple((name, palette.colour(name), number) for name, number in tenants.most_common(24)),
         show=show,
     )

@@ -4,12 +4,18 @@ limits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 from urllib.parse import urlencode
 
+from cotenant.dashboard.reading.request_rows import RequestRow
+from cotenant.dashboard.reading.rows import JobRow
+
 T = TypeVar("T")
+U = TypeVar("U")
+R = TypeVar("R", JobRow, RequestRow)
 TEXT_MAX: Final = 253
 HOURS: Final = (1, 6, 24, 168)
 PAGE_MAX: Final = 100_000
@@ -55,6 +61,12 @@ class Wish:
             rank=number("rank", 0, 4096, 0),
         )
 
+    def takes(self, queue: str, *texts: str) -> bool:
+        """True if something of this queue, with these texts, passes the filters for queue and text."""
+        if self.queue not in ("", queue):
+            return False
+        return not self.text or any(self.text in one.lower() for one in texts)
+
     def address(self, **changes: str | int) -> str:
         """The query string of an address with these changes. A changed filter starts on the first page."""
         page = 1 if changes.keys() - {"page"} else self.page
@@ -77,6 +89,23 @@ class Paged(Generic[T]):
     @property
     def is_split(self) -> bool:
         return self.pages > 1
+
+    def showing(self, rows: Sequence[U]) -> Paged[U]:
+        """The same page with these rows."""
+        return Paged(rows, self.page, self.pages, self.total)
+
+
+def in_standing(
+    rows: Iterable[R], standings: Mapping[str, frozenset[str]], wish: Wish
+) -> tuple[str, dict[str, int], list[R]]:
+    """The standing that a page shows, the number of rows in each, and the rows in the one that is shown.
+
+    `standings`: word on the page → phases. The first is shown unless another is chosen.
+    """
+    every = list(rows)
+    show, phases = wish.show if wish.show in standings else next(iter(standings)), Counter(row.phase for row in every)
+    counts = {word: sum(phases[phase] for phase in among) for word, among in standings.items()}
+    return show, counts, [row for row in every if row.phase in standings[show]]
 
 
 def paged(items: Sequence[T], page: int, size: int) -> Paged[T]:

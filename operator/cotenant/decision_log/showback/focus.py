@@ -15,9 +15,9 @@ import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
+from cotenant.core.model.formatting import format_instant
 from cotenant.core.model.objects import Period
 from cotenant.decision_log.showback.charges import PARTS
 from cotenant.decision_log.showback.periods import end_of
@@ -81,14 +81,14 @@ def _row(one: PricedCharge, part: str, amount: int, cost: int, issuer: Issuer) -
         "BillingAccountName": issuer.cluster,
         "BillingAccountType": "Cluster",
         "BillingCurrency": issuer.currency,
-        "BillingPeriodEnd": _moment(end_of(Period.MONTH, one.month)),
-        "BillingPeriodStart": _moment(one.month),
+        "BillingPeriodEnd": format_instant(end_of(Period.MONTH, one.month)),
+        "BillingPeriodStart": format_instant(one.month),
         "ChargeCategory": "Usage",
         "ChargeClass": _NULL,
         "ChargeDescription": f"{gpu} held by TrainingJob {charge.namespace}/{charge.name}: {words}",
         "ChargeFrequency": "Usage-Based",
-        "ChargePeriodEnd": _moment(max(charge.until, charge.since + 1)),
-        "ChargePeriodStart": _moment(charge.since),
+        "ChargePeriodEnd": format_instant(max(charge.until, charge.since + 1)),
+        "ChargePeriodStart": format_instant(charge.since),
         "ConsumedQuantity": hours if priced else _NULL,
         "ConsumedUnit": "GPU-Hours" if priced else _NULL,
         "ContractedCost": money,
@@ -127,7 +127,3 @@ def _decimal(micros: int) -> str:
     """Micro-units as a decimal, always with a point."""
     whole, rest = divmod(micros, 1_000_000)
     return f"{whole}.{rest:06d}".rstrip("0").ljust(len(f"{whole}.0"), "0")
-
-
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

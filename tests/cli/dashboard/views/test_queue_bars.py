@@ -41,6 +41,15 @@ def test_a_local_queue_is_a_bar_too() -> None:
     assert [(bar.own, bar.borrowed, bar.limit) for bar in row.bars] == [(500.0, 250.0, 1000.0)]
 
 
+def test_what_is_used_beyond_the_guaranteed_gpus_that_exist_is_borrowed() -> None:
+    (vision,) = (one for one in queue_tree() if one["metadata"]["name"] == "vision")
+    vision["status"]["quotas"][0] |= {"effective": "6", "used": "8"}
+    (row,) = tree_view([vision], Wish()).rows.items
+    (bar,) = row.bars
+    assert (bar.own, bar.borrowed, bar.guaranteed) == (6 * WIDE / 16, 2 * WIDE / 16, 8 * WIDE / 16)
+    assert bar.says == "8 used of 8 guaranteed (of which 6 are there), limit 16"
+
+
 def test_an_empty_tree_is_an_empty_page() -> None:
     assert tree_view([], Wish()).rows.total == 0
     assert local_view([{"metadata": {"namespace": "red", "name": "a"}}], Wish()).rows.total == 1

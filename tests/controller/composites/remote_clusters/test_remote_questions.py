@@ -31,9 +31,13 @@ from cotenant.controller.composites.remote_clusters.remote_questions import (
     log_query,
 )
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.query_api.answers import NotFoundError
 from cotenant.controller.query_api.front_proxy import Caller
-from cotenant.controller.query_api.questions import ElsewhereError, NotNowError, TooManyQuestionsError
+from cotenant.controller.query_api.questions import (
+    ElsewhereError,
+    NotFoundError,
+    NotNowError,
+    TooManyQuestionsError,
+)
 from tests.controller.builders import job_document
 from tests.controller.composites.remote_clusters.two_clusters import SYSTEM, remote_cluster, secret
 from tests.support.api_faults import Fault

@@ -8,9 +8,8 @@ from typing import Any
 from cotenant import names
 from cotenant.api.conversion.to_core import parse_queue, parse_session
 from cotenant.api.resources.queues import Queue
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import SESSIONS, Document
-from cotenant.controller.composites.composite import Create, Patch, Writes
+from cotenant.controller.composites.composite import Create, Patch, SeenJob, Writes
 from cotenant.controller.composites.sessions.session_step import SessionObserved, plan
 from cotenant.controller.composites.sessions.times import times_of
 from tests.controller.builders import T0
@@ -44,9 +43,7 @@ class SessionStory:
                 session=session,
                 times=times_of(session.spec, self.queues),
                 document=self.document,
-                generation=self.document["metadata"]["generation"],
-                job=self.job,
-                job_status=TrainingJobStatus.model_validate((self.job or {}).get("status") or {}),
+                job=None if self.job is None else SeenJob(self.job),
                 gpu_busy=gpu_busy,
                 now=T0 + seconds,
             )

@@ -83,6 +83,7 @@ def test_a_program_of_ones_own_gets_its_port_and_stands_at_the_root() -> None:
         ({"phase": "Succeeded"}, ("Ended", "ApplicationEnded")),
         ({"phase": "Failed", "reason": "UserError", "message": "exit code 1"}, ("Failed", "UserError")),
         ({"phase": "Invalid", "reason": "Invalid"}, ("Failed", "Invalid")),
+        ({"phase": "PhaseOfANewerRelease"}, ("Starting", "Starting")),
     ],
 )
 def test_it_shows_what_its_job_does(job: dict[str, Any], shown: tuple[str, str]) -> None:

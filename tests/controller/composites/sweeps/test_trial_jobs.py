@@ -81,6 +81,7 @@ def test_the_longest_name_leaves_room_for_the_pods() -> None:
         ({"phase": "Running", "progress": {"metrics": {"loss": "much"}}}, None),
         ({"phase": "Succeeded", "results": {"loss": 2}, "progress": {"metrics": {"loss": 1}}}, 2.0),
         ({"phase": "Succeeded", "progress": {"metrics": {"loss": 1}}}, 1.0),
+        ({"phase": "PhaseOfANewerRelease", "progress": {"metrics": {"loss": 1}}}, 1.0),
     ],
 )
 def test_its_metric_is_the_latest_and_at_the_end_the_result(status: dict[str, Any], metric: float | None) -> None:

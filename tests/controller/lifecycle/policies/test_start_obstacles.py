@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from cotenant.api.conversion.to_core import parse_job
 from cotenant.controller.informers.pods.pod_record import PodRecord, read_pod
 from cotenant.controller.lifecycle.policies import start_obstacles
 from cotenant.controller.lifecycle.policies.start_obstacles import (
@@ -16,29 +15,10 @@ from cotenant.controller.lifecycle.policies.start_obstacles import (
     REPORT_AFTER_S,
     UNBOUND,
     StartObstacle,
-    mounted_sources,
 )
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
-from tests.controller.builders import T0, admitted, exited, job_document, observed, pod, pod_document
-
-
-def test_what_a_job_mounts_is_named_once_in_its_own_order() -> None:
-    claim = {"persistentVolumeClaim": {"claimName": "disk"}}
-    spec = job_document(
-        runtime={
-            "command": ["python", "a.py"],
-            "code": {"configMap": {"name": "code"}},
-            "volumes": [
-                {"name": "a", "mountPath": "/a", "secret": {"secretName": "key"}},
-                {"name": "b", "mountPath": "/b", "emptyDir": {}},
-                {"name": "c", "mountPath": "/c", **claim},
-            ],
-        },
-        checkpoint={"volume": claim},
-    )
-    assert mounted_sources(parse_job(spec).spec) == ["ConfigMap code", "Secret key", "PersistentVolumeClaim disk"]
-    assert mounted_sources(parse_job(job_document()).spec) == []
+from tests.controller.builders import T0, admitted, exited, observed, pod, pod_document
 
 
 @pytest.mark.parametrize(

@@ -183,9 +183,7 @@ def made_by_the_operator() -> Iterator[Document]:
     trial = trial_job(sweep_of(of_sweep), TEMPLATE, 0, 0, {"lr": "0.1"})
     yield with_owner(trial, Observed(document=of_sweep), "Sweep")
     of_session = session("another", namespace=NAMESPACE, uid="u2")
-    kept = with_owner(
-        job_document(parse_session(of_session), suspended=False), Observed(document=of_session), "Session"
-    )
+    kept = with_owner(job_document(parse_session(of_session)), Observed(document=of_session), "Session")
     yield kept | {"metadata": {name: value for name, value in kept["metadata"].items() if name != "namespace"}}
 
 

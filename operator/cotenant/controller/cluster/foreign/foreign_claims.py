@@ -14,7 +14,7 @@ from cotenant.controller.cluster.foreign.foreign_holder import foreign_holder
 from cotenant.core.model.objects import WHOLE, Gpu, GpuRequest, GrantedGpu, Job, JobKey, Node, Sharing
 
 SUFFIX: Final = "#claim"
-"""Prefix of the keys that stand for claims. No job's name can contain it."""
+"""End of the keys that stand for claims. No job's name can contain it."""
 
 
 def claim_key(key: str) -> JobKey:

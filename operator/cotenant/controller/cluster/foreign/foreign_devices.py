@@ -14,7 +14,7 @@ from cotenant.controller.cluster.foreign.foreign_holder import foreign_holder
 from cotenant.core.model.objects import WHOLE, Gpu, GpuRequest, GrantedGpu, Job, JobKey, Node
 
 SUFFIX: Final = "#devices"
-"""Prefix of the keys that stand for such devices. No job's name can contain it."""
+"""End of the keys that stand for such devices. No job's name can contain it."""
 
 
 def devices_key(node: str) -> JobKey:

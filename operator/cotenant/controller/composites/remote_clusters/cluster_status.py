@@ -20,7 +20,7 @@ SEEN_EVERY_S = 60
 def cluster_status(
     remote: RemoteCluster, trouble: TroubleError | None, *, server: str, away: Iterable[JobRecord], now: float
 ) -> RemoteClusterStatus:
-    """`trouble` is None if the cluster has just answered; `away` is the number of jobs there."""
+    """`trouble` is None if the cluster has just answered; `away` are the jobs there."""
     before, records = remote.status, list(away)
     last = before.last_seen
     if trouble is None:

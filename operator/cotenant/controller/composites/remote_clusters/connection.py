@@ -27,7 +27,7 @@ Connect: TypeAlias = Callable[[Configuration], AbstractAsyncContextManager[KubeW
 T = TypeVar("T")
 
 RETRY = RetryPolicy(attempts=3, call_timeout_s=5.0, max_backoff_s=1.0)
-"""No retries: a cluster that does not answer is asked again at the next look."""
+"""Few attempts: a cluster that does not answer is asked again at the next look."""
 IN_FLIGHT = 4
 
 

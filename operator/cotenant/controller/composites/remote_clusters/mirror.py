@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.conversion.volumes import mounted_objects
 from cotenant.api.resources.trainingjobs import Spillover, TrainingJob, TrainingJobSpec
 from cotenant.controller.client.kube import Document, version_of
-from cotenant.controller.composites.composite import SeenObject
+from cotenant.controller.composites.composite import SeenJob
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.informers.status_reading import read_status
-from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
+from cotenant.core.model.lifecycle import HOLDING, TERMINAL
 
 _NAME_KEPT: Final = 41
 """Letters of the job's name that its name there keeps. With a hyphen and eight digits, that is 50 at most."""
@@ -45,7 +44,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenMirror(SeenObject):
+class SeenMirror(SeenJob):
     """The job on the other cluster, as last seen."""
 
     @property
@@ -74,18 +73,9 @@ class SeenMirror(SeenObject):
         return names.ANNOTATION_RELEASED in (self.document["metadata"].get("annotations") or {})
 
     @property
-    def status(self) -> TrainingJobStatus:
-        return read_status(self.document.get("status") or {}).status
-
-    @property
-    def phase(self) -> Phase:
-        raw = (self.document.get("status") or {}).get("phase") or Phase.PENDING
-        return Phase(raw) if raw in set(Phase) else Phase.RUNNING  # of a newer release: it may hold something
-
-    @property
     def holds(self) -> bool:
         """True if it has GPUs or pods there."""
-        placed = bool((self.document.get("status") or {}).get("placement"))
+        placed = bool(self.raw_status.get("placement"))
         return self.phase in HOLDING or (placed and self.phase not in TERMINAL)
 
 
@@ -145,18 +135,8 @@ def travel_problem(job: TrainingJob, remote: str) -> str:
 
 
 def _named_objects(spec: TrainingJobSpec) -> Iterator[str]:
-    code, checkpoint = spec.runtime.code, spec.checkpoint
-    if code is not None and code.config_map is not None:
-        yield f"ConfigMap {code.config_map.name}"
-    if code is not None and code.persistent_volume_claim is not None:
-        yield f"claim {code.persistent_volume_claim.claim_name}"
-    for volume in spec.runtime.volumes:
-        if volume.persistent_volume_claim is not None:
-            yield f"claim {volume.persistent_volume_claim.claim_name}"
-        if volume.config_map is not None:
-            yield f"ConfigMap {volume.config_map.name}"
-        if volume.secret is not None:
-            yield f"Secret {volume.secret.secret_name}"
+    for kind, name in mounted_objects(spec):
+        yield f"{'claim' if kind == 'PersistentVolumeClaim' else kind} {name}"
     for variable in spec.runtime.env:
         source = variable.value_from
         if source is not None and source.secret_key_ref is not None:
@@ -165,5 +145,3 @@ def _named_objects(spec: TrainingJobSpec) -> Iterator[str]:
             yield f"ConfigMap {source.config_map_key_ref.name}"
     for secret in spec.runtime.image_pull_secrets:
         yield f"Secret {secret.name}"
-    if checkpoint is not None and checkpoint.volume is not None:
-        yield f"claim {checkpoint.volume.persistent_volume_claim.claim_name}"

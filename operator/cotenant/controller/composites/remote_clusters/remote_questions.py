@@ -13,16 +13,14 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from cotenant import names
 from cotenant.api.resources.placement_status import ClusterRun
 from cotenant.controller.client.kube import UnreachableError
 from cotenant.controller.composites.remote_clusters.remote_pods import PodsThere, RemotePods
 from cotenant.controller.composites.remote_clusters.trouble import TroubleError
-from cotenant.controller.query_api.answers import NotFoundError
-from cotenant.controller.query_api.documents import API_VERSION, Document
+from cotenant.controller.query_api.documents import API_VERSION, Document, listed
 from cotenant.controller.query_api.front_proxy import Caller
 from cotenant.controller.query_api.proposals import annotated_user
-from cotenant.controller.query_api.questions import ElsewhereError, TooManyQuestionsError
+from cotenant.controller.query_api.questions import ElsewhereError, NotFoundError, TooManyQuestionsError
 from cotenant.controller.query_api.server import Route
 
 log = logging.getLogger(__name__)
@@ -61,7 +59,7 @@ class RemoteQuestions:
         attempt = int(asked) if asked.isdecimal() and len(asked) < 10 else cluster.attempts
         async with self._there(cluster) as there:
             items = await there.listed(attempt)
-        return {"apiVersion": API_VERSION, "kind": "RemotePodList", "metadata": {}, "items": items}
+        return listed("RemotePod", items)
 
     async def pod(self, request: web.Request, _: Caller) -> Document:
         """One of them."""
@@ -106,7 +104,7 @@ class RemoteQuestions:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         record = self.pods.cache.jobs.get(f"{namespace}/{name}")
         if record is None:
-            raise NotFoundError(f'trainingjobs.{names.GROUP} "{name}" not found in namespace "{namespace}"')
+            raise NotFoundError.of_job(namespace, name)
         cluster = record.status.cluster
         if cluster is None or not cluster.uid:
             raise NotFoundError(f"{namespace}/{name} is on no other cluster")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from cotenant import names
-from cotenant.api.conversion.conditions import find, renewed
+from cotenant.api.conversion.conditions import find, without
 from cotenant.api.resources.placement_status import ClusterRun
 from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
 from cotenant.api.scalars.fields import moment, show_time
@@ -22,7 +22,7 @@ from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.controller.composites.remote_clusters.mirror import SeenMirror
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.observation import EventToRecord
-from cotenant.controller.lifecycle.status_transitions import CLUSTER_LOST, altered, with_condition
+from cotenant.controller.lifecycle.status_transitions import CLUSTER_LOST, altered, told
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
 
 SUSPENDED: Final = "spec.suspend was set"
@@ -177,7 +177,7 @@ def _moved(
 
 
 def _heard(status: TrainingJobStatus) -> TrainingJobStatus:
-    return status.model_copy(update={"conditions": tuple(one for one in status.conditions if one.type != CLUSTER_LOST)})
+    return status.model_copy(update={"conditions": without(status.conditions, CLUSTER_LOST)})
 
 
 def back(record: JobRecord, message: str, now: float) -> TrainingJobStatus:
@@ -216,15 +216,14 @@ def _ended_there(record: JobRecord, cluster: ClusterRun, now: float) -> WriteJob
 
 def lost(record: JobRecord, cluster: ClusterRun, why: str, heard_at: float, now: float) -> TrainingJobStatus | None:
     """The status of a job on a cluster that is silent; None if it says so already."""
-    known, since = record.status.conditions, min(int(heard_at), int(now))
-    if find(known, CLUSTER_LOST) is not None:
+    since = min(int(heard_at), int(now))
+    if find(record.status.conditions, CLUSTER_LOST) is not None:
         return None
     message = plain_sentence(
-        f"nothing is heard of cluster {cluster.name} since {moment(since):%Y-%m-%dT%H:%M:%SZ}: {why}. The job may go on"
+        f"nothing is heard of cluster {cluster.name} since {show_time(moment(since))}: {why}. The job may go on"
         " there; nothing is started here"
     )
-    silent = renewed(known, CLUSTER_LOST, "True", "NotHeard", message, at=since, generation=record.generation)
-    return record.status.model_copy(update={"conditions": with_condition(record.status, silent)})
+    return told(record.status, CLUSTER_LOST, True, "NotHeard", message, at=since, generation=record.generation)
 
 
 def given_up(record: JobRecord, cluster: ClusterRun, after_s: int, now: float) -> WriteJob | None:
@@ -236,7 +235,7 @@ def given_up(record: JobRecord, cluster: ClusterRun, after_s: int, now: float) -
         return None
     message = (
         f"the job was given up on cluster {cluster.name}, of which nothing was heard since"
-        f" {said.last_transition_time:%Y-%m-%dT%H:%M:%SZ}. It waits here again, and may still run there until that"
+        f" {show_time(said.last_transition_time)}. It waits here again, and may still run there until that"
         " cluster answers; then it is ended there"
     )
     return WriteJob(back(record, message, now), EventToRecord(reason="GivenUpThere", message=message, warning=True))

@@ -43,7 +43,7 @@ def serves_below_path(session: Session) -> bool:
     return session.spec.application is Application.JUPYTER_LAB
 
 
-def job_document(session: Session, *, suspended: bool) -> Document:
+def job_document(session: Session) -> Document:
     """The job without its owner reference."""
     spec = job_spec(session)
     annotations = {SPEC_DIGEST: digest(spec)}
@@ -53,7 +53,7 @@ def job_document(session: Session, *, suspended: bool) -> Document:
         "apiVersion": names.API_VERSION,
         "kind": "TrainingJob",
         "metadata": {"name": job_name(session), "annotations": annotations},
-        "spec": spec | {"suspend": suspended},
+        "spec": spec | {"suspend": False},
     }
 
 

@@ -9,7 +9,8 @@ condition does not name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from cotenant.api.conversion import conditions
@@ -17,10 +18,10 @@ from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.sessions.session import Session
 from cotenant.api.resources.sessions.session_status import SessionPhase, SessionStatus
 from cotenant.api.resources.trainingjob_status import Condition, TrainingJobStatus
-from cotenant.api.scalars.fields import moment
+from cotenant.api.scalars.fields import moment, show_time
 from cotenant.controller.client.kube import SESSIONS, TRAINING_JOBS, Document
 from cotenant.controller.client.merge_patch import difference
-from cotenant.controller.composites.composite import Create, Patch, Writes
+from cotenant.controller.composites.composite import Create, Patch, SeenJob, Writes
 from cotenant.controller.composites.sessions.session_job import (
     SPEC_DIGEST,
     digest,
@@ -41,21 +42,27 @@ BY_ITSELF: Final = frozenset({"IdleTimeout", "LifetimeOver"})
 """Reasons for which the operator suspends a session."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionObserved:
     session: Session
     times: SessionTimes
     document: Document
-    generation: int
-    job: Document | None
-    job_status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
+    job: SeenJob | None
     gpu_busy: bool = False
     now: float
 
     @property
+    def generation(self) -> int:
+        return self.session.metadata.generation
+
+    @property
     def phase(self) -> Phase:
         """Phase of the job."""
-        return Phase(self.job_status.phase or Phase.PENDING)
+        return Phase.PENDING if self.job is None else self.job.phase
+
+    @cached_property
+    def job_status(self) -> TrainingJobStatus:
+        return TrainingJobStatus() if self.job is None else self.job.status
 
     def condition(self, kind: str) -> Condition | None:
         return conditions.find(self.session.status.conditions, kind)
@@ -82,7 +89,7 @@ def plan(o: SessionObserved) -> Writes:
         return _without_job(o)
     if o.phase in (Phase.SUCCEEDED, Phase.FAILED):
         return _ended(o)
-    objects = _brought_in_line(o, o.job)
+    objects = _brought_in_line(o, o.job.document)
     if o.session.spec.suspend:
         return Writes(objects=objects, status=_status(o, *_suspended(o)))
     if o.phase is not Phase.RUNNING:
@@ -94,7 +101,7 @@ def _without_job(o: SessionObserved) -> Writes:
     if o.session.spec.suspend:
         message = f"it is suspended. To go on: kubectl cotenant session resume {_named(o)}"
         return Writes(status=_status(o, SessionPhase.SUSPENDED, "Suspended", message))
-    made = Create(TRAINING_JOBS, job_document(o.session, suspended=False))
+    made = Create(TRAINING_JOBS, job_document(o.session))
     return Writes(
         objects=(made,), status=_status(o, SessionPhase.PENDING, "JobCreated", "its TrainingJob has been made")
     )
@@ -197,7 +204,7 @@ def _after_warning(o: SessionObserved, due: Due) -> Due:
 def _how_to_open(o: SessionObserved) -> str:
     if not o.listens:
         return "its application starts, and does not accept connections yet"
-    changed = o.job is not None and _digest_of(o.job) != digest(job_spec(o.session))
+    changed = o.job is not None and _digest_of(o.job.document) != digest(job_spec(o.session))
     note = "; what was changed in its spec holds from the next start on" if changed else ""
     return f"open it: kubectl cotenant session open {_named(o)}{note}"
 
@@ -207,8 +214,7 @@ def _named(o: SessionObserved) -> str:
 
 
 def _warning(line: SessionTimeline) -> str:
-    at = moment(line.next.at).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"it will be suspended at {at}: {line.next.message}"
+    return f"it will be suspended at {show_time(moment(line.next.at))}: {line.next.message}"
 
 
 def _status(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.sessions.session import SessionSpec
-from cotenant.api.scalars.quantities import show_duration
+from cotenant.core.model.formatting import format_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,13 @@ def times_of(spec: SessionSpec, queues: Mapping[str, Queue]) -> SessionTimes:
 
 
 def _own(field: str, seconds: int) -> SessionTime:
-    return SessionTime(seconds=seconds, source=f"spec.{field}: {show_duration(seconds)}")
+    return SessionTime(seconds=seconds, source=f"spec.{field}: {format_duration(seconds)}")
 
 
 def _bounded(time: SessionTime, field: str, most: int | None, queue: Queue) -> SessionTime:
     if most is None or time.seconds <= most:
         return time
-    source = f"queue {queue.metadata.final_name} allows spec.{field}: {show_duration(most)}"
+    source = f"queue {queue.metadata.final_name} allows spec.{field}: {format_duration(most)}"
     return SessionTime(seconds=most, source=source, is_of_queue=True)
 
 

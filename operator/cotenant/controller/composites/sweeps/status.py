@@ -144,4 +144,4 @@ def _conditions(
     """The condition `Finished`, for `kubectl wait`. Conditions of others stay."""
     known, generation = before.conditions, sweep.metadata.generation
     made = conditions.renewed(known, FINISHED, str(over), reason, message, at=now, generation=generation)
-    return (made, *(one for one in before.conditions if one.type != FINISHED))
+    return conditions.replaced(known, made)

@@ -17,9 +17,9 @@ from cotenant import names
 from cotenant.api.conversion.to_core import parse_sweep, unix_seconds
 from cotenant.api.resources.sweeps.sweep import Sweep
 from cotenant.api.resources.sweeps.sweep_status import OVER, SweepPhase, TrialPhase, TrialStatus
-from cotenant.controller.client.kube import SWEEPS, TRAINING_JOBS, Resource
+from cotenant.controller.client.kube import SWEEPS, TRAINING_JOBS
 from cotenant.controller.client.merge_patch import difference
-from cotenant.controller.composites.composite import Create, Delete, Observed, Patch, Write, Writes
+from cotenant.controller.composites.composite import Composite, Create, Delete, Observed, Patch, Write, Writes
 from cotenant.controller.composites.sweeps import status, trials
 from cotenant.controller.composites.sweeps.trial_jobs import TrialJob, job_name, trial_job
 from cotenant.controller.composites.sweeps.trials import Trials
@@ -29,16 +29,15 @@ NAME_RETRY_S: Final = 20.0
 """A name that was in use is tried again after this time."""
 
 
-class SweepKind:
+class SweepKind(Composite):
     """Sweep as a composite."""
 
-    resource: Resource = SWEEPS
-    kind: str = "Sweep"
-    owns: tuple[Resource, ...] = (TRAINING_JOBS,)
-    computes: bool = True
+    resource = SWEEPS
+    kind = "Sweep"
+    owns = (TRAINING_JOBS,)
+    computes = True
 
     def decide(self, observed: Observed, now: float) -> Writes:
-        """Raises DocumentError for a document that cannot be read."""
         sweep = parse_sweep(observed.document)
         jobs = {name: TrialJob(document) for name, document in observed.of(TRAINING_JOBS).items()}
         written = {int(number): trial for number, trial in sweep.status.trials.items()}

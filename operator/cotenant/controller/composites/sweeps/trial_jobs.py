@@ -12,7 +12,7 @@ from cotenant.api.resources.sweeps.references import substituted
 from cotenant.api.resources.sweeps.sweep import Sweep
 from cotenant.api.resources.sweeps.trial_template import TRIAL_NUMBER, TRIAL_SEED
 from cotenant.controller.client.kube import Document
-from cotenant.controller.composites.composite import SeenObject
+from cotenant.controller.composites.composite import SeenJob
 from cotenant.controller.composites.sweeps.search import trial_seed
 from cotenant.controller.lifecycle.policies.stop_request import REASON as STOPPED
 from cotenant.core.model.lifecycle import TERMINAL, Phase
@@ -64,20 +64,12 @@ def trial_job(
 
 
 @dataclass(frozen=True, slots=True)
-class TrialJob(SeenObject):
+class TrialJob(SeenJob):
     """One job of a trial, as last seen."""
 
     @property
-    def status(self) -> Mapping[str, Any]:
-        return self.document.get("status") or {}
-
-    @property
     def progress(self) -> Mapping[str, Any]:
-        return self.status.get("progress") or {}
-
-    @property
-    def phase(self) -> Phase:
-        return Phase(self.status.get("phase") or Phase.PENDING)
+        return self.raw_status.get("progress") or {}
 
     @property
     def is_over(self) -> bool:
@@ -85,7 +77,7 @@ class TrialJob(SeenObject):
 
     @property
     def was_stopped(self) -> bool:
-        return self.phase is Phase.FAILED and self.status.get("reason") == STOPPED
+        return self.phase is Phase.FAILED and self.raw_status.get("reason") == STOPPED
 
     @property
     def is_asked_to_stop(self) -> bool:
@@ -93,14 +85,14 @@ class TrialJob(SeenObject):
 
     @property
     def message(self) -> str:
-        return str(self.status.get("message") or self.status.get("reason") or "")
+        return str(self.raw_status.get("message") or self.raw_status.get("reason") or "")
 
     @property
     def why_it_waits(self) -> str:
         """The reason why it waits, in one word; empty if it does not wait, or nothing was decided about it yet."""
         if self.phase is Phase.INVALID:
-            return str(self.status.get("reason") or self.phase)
-        return str((self.status.get("pending") or {}).get("reason") or "") if self.phase is Phase.PENDING else ""
+            return str(self.raw_status.get("reason") or self.phase)
+        return str((self.raw_status.get("pending") or {}).get("reason") or "") if self.phase is Phase.PENDING else ""
 
     @property
     def step(self) -> int:
@@ -114,7 +106,7 @@ class TrialJob(SeenObject):
     @property
     def results(self) -> Mapping[str, Any]:
         """The final metrics; without any, the last ones that the job reported."""
-        return self.status.get("results") or self.progress.get("metrics") or {}
+        return self.raw_status.get("results") or self.progress.get("metrics") or {}
 
     def metric(self, name: str) -> float | None:
         """Newest value of the metric. NaN and infinities are texts in a status, and numbers here."""

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.scalars.fields import moment, show_time
-from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.pod_deletion import effective_grace_s
 from cotenant.controller.reports.slow_gpus import slow_gpu_notice
 from cotenant.controller.settings import Settings
-from cotenant.core.model.formatting import counted
+from cotenant.core.model.formatting import counted, format_duration
 from cotenant.core.model.plan import Admit
 
 
@@ -36,5 +35,5 @@ def _cut_grace(record: JobRecord, settings: Settings) -> str:
     effective = effective_grace_s(asked, settings)
     if effective == asked:
         return ""
-    cut = f"its gracePeriod of {show_duration(asked)} is cut to {show_duration(effective)}"
+    cut = f"its gracePeriod of {format_duration(asked)} is cut to {format_duration(effective)}"
     return f"; {cut}, the most in this cluster"

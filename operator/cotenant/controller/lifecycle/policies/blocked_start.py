@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.conversion.to_core import admitted_at, unix_seconds
 from cotenant.api.resources.trainingjob_status import BlockedStart, ExcludedNode, TrainingJobStatus
-from cotenant.api.scalars.quantities import show_duration, show_mib
+from cotenant.api.scalars.quantities import show_mib
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
@@ -25,6 +25,7 @@ from cotenant.controller.lifecycle.policies import start_obstacles
 from cotenant.controller.lifecycle.status_transitions import START_BLOCKED, told
 from cotenant.controller.lifecycle.termination import Eviction
 from cotenant.controller.settings import Settings
+from cotenant.core.model.formatting import format_duration
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
 PAUSE_MIN_S, PAUSE_MAX_S = 5, 300
@@ -119,7 +120,7 @@ def blocked(
     return Eviction(
         event=event,
         kind=kind,
-        message=f"{message}. {price}; the next try is in {show_duration(pause_s)}",
+        message=f"{message}. {price}; the next try is in {format_duration(pause_s)}",
         warning=True,
         fields={
             **fields,
@@ -179,8 +180,7 @@ def _is_stuck(pod: PodRecord) -> bool:
 
 
 def _stuck_at(o: Observation, pod: PodRecord) -> float:
-    admitted_at = (unix_seconds(o.status.placement.admitted_at) if o.status.placement else None) or o.now
-    return max(pod.stuck_since, admitted_at) + STUCK_S
+    return max(pod.stuck_since, admitted_at(o.status) or o.now) + STUCK_S
 
 
 def _blamed_for(pod: PodRecord, node: str) -> Blamed:

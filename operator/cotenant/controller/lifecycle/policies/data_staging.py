@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.lifecycle import staged_data, status_transitions
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
-from cotenant.core.model.formatting import counted
+from cotenant.core.model.formatting import counted, format_duration
 from cotenant.core.model.lifecycle import Phase
 
 REASON: Final = "StagingData"
@@ -26,7 +25,7 @@ def with_message(o: Observation, result: ReconcileResult) -> ReconcileResult:
         return replace(result, status=status_transitions.explained(status, reason=REASON, message=message, now=o.now))
     if o.status.reason != REASON:
         return result
-    took = show_duration(staging.seconds)
+    took = format_duration(staging.seconds)
     told = f"{staged_data.amount(staging.of_bytes)} of data staged in {took}"
     message = f"{counted(o.workers, 'worker')} running in {counted(o.nodes, 'pod')}; {told}"
     changed = status_transitions.explained(status, reason="Running", message=message, now=o.now)

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cotenant import names
-from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.job_spec.checkpoints import CheckpointVolume
-from cotenant.api.resources.job_spec.volumes import Code, Volume
-from cotenant.api.resources.trainingjobs import TrainingJobSpec
+from cotenant.api.conversion.to_core import admitted_at
+from cotenant.api.conversion.volumes import mounted_objects
 from cotenant.api.scalars.status_text import plain_word
 from cotenant.contract import Role
 from cotenant.controller.informers.pods.pod_record import PodRecord
@@ -116,9 +114,9 @@ def reportable_at(o: Observation, pod: PodRecord) -> float | None:
         return None
     if pod.preparing_since:
         return pod.preparing_since + REPORT_AFTER_S
-    admitted_at = unix_seconds(o.status.placement.admitted_at) if o.status.placement else None
+    admitted = admitted_at(o.status)
     waits = pod.pulls or not (pod.node or pod.waiting)
-    return admitted_at + REPORT_AFTER_S if waits and admitted_at is not None else None
+    return admitted + REPORT_AFTER_S if waits and admitted is not None else None
 
 
 def describe_added(pod: PodRecord) -> str:
@@ -140,7 +138,7 @@ def of_silent(o: Observation, pod: PodRecord) -> StartObstacle:
         said = f"pod {pod.name} does not start on node {pod.node}: {cause[:QUOTE_CHARS_MAX]}"
         reason = plain_word(cause.partition(":")[0]) or PREPARING
         return StartObstacle(reason, said + _attached_elsewhere(o, cause))
-    named = mounted_sources(o.spec) if o.spec else []
+    named = [f"{kind} {name}" for kind, name in mounted_objects(o.spec)] if o.spec else []
     what = f"; look whether they are there: {', '.join(named)}" if named else ""
     return StartObstacle(
         PREPARING,
@@ -160,18 +158,3 @@ def _attached_elsewhere(o: Observation, cause: str) -> str:
         f". Node {', '.join(lost)} does not answer and keeps the volume. If the node is down: kubectl taint node"
         f" {' '.join(lost)} {OUT_OF_SERVICE}, or delete the Node"
     )
-
-
-def mounted_sources(spec: TrainingJobSpec) -> list[str]:
-    """Sources that the job's pods mount, such as `ConfigMap digits-code`: each once, in the order of the spec."""
-    checkpoint = spec.checkpoint.volume if spec.checkpoint else None
-    sources: list[Code | Volume | CheckpointVolume | None] = [spec.runtime.code, *spec.runtime.volumes, checkpoint]
-    found: list[str] = []
-    for source in [one for one in sources if one is not None]:
-        if config_map := getattr(source, "config_map", None):
-            found.append(f"ConfigMap {config_map.name}")
-        if secret := getattr(source, "secret", None):
-            found.append(f"Secret {secret.secret_name}")
-        if claim := source.persistent_volume_claim:
-            found.append(f"PersistentVolumeClaim {claim.claim_name}")
-    return list(dict.fromkeys(found))

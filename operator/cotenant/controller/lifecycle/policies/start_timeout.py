@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.conversion.to_core import admitted_at
+from cotenant.api.conversion.volumes import mounted_objects
 from cotenant.api.resources.trainingjob_status import ExitStatus
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
@@ -70,11 +71,11 @@ def _awaited(o: Observation) -> list[int]:
 
 def _late_at(o: Observation, pod: PodRecord | None, settings: Settings) -> float:
     """When this pod is late. The time of a pull does not count: the clock of a container starts when it runs."""
-    admitted_at = (unix_seconds(o.status.placement.admitted_at) if o.status.placement else None) or o.now
+    admitted = admitted_at(o.status) or o.now
     if pod is not None and pod.pulls:
-        return admitted_at + max(PULL_S, settings.start_timeout_s)
-    return max(admitted_at, pod.started_at if pod else 0.0) + settings.start_timeout_s
+        return admitted + max(PULL_S, settings.start_timeout_s)
+    return max(admitted, pod.started_at if pod else 0.0) + settings.start_timeout_s
 
 
 def _mounts(o: Observation) -> bool:
-    return o.spec is not None and bool(start_obstacles.mounted_sources(o.spec))
+    return o.spec is not None and bool(mounted_objects(o.spec))

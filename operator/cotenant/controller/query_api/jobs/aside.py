@@ -12,6 +12,7 @@ from cotenant.controller.informers import quarantine
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import STATUS_UNREADABLE, JobRecord
 from cotenant.controller.lifecycle.status_transitions import SPILLOVER, START_BLOCKED
+from cotenant.controller.manifests.owners import owner_of
 from cotenant.controller.query_api.documents import Document, filled, timestamp
 from cotenant.core.model.formatting import describe_request
 from cotenant.core.model.lifecycle import TERMINAL, Phase
@@ -89,9 +90,8 @@ def _standing(record: JobRecord) -> str:
 
 def _resume(record: JobRecord) -> str:
     """The verb that lets the job go on. The operator writes `spec.suspend` of a Session's job as the Session has it."""
-    owners = record.job.metadata.owner_references if record.job else ()
-    session = next((one["name"] for one in owners if one.get("kind") == "Session" and one.get("controller")), None)
-    return f"session resume {record.namespace}/{session}" if session else f"resume {record.key}"
+    session = owner_of(record.job.metadata.owner_references, "Session") if record.job else None
+    return f"session resume {record.namespace}/{session[0]}" if session else f"resume {record.key}"
 
 
 def _core_job(record: JobRecord, classes: Mapping[str, int]) -> Job | None:

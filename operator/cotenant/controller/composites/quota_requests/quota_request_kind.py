@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from cotenant.api.conversion.to_core import parse_quota_request, to_queue
-from cotenant.controller.client.kube import QUOTA_REQUESTS, Resource
-from cotenant.controller.composites.composite import Observed, Writes
+from cotenant.controller.client.kube import QUOTA_REQUESTS
+from cotenant.controller.composites.composite import Composite, Observed, Writes
 from cotenant.controller.composites.quota_requests.request_step import next_step
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.core.model.objects import TenantQueue
@@ -17,19 +17,17 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaRequestKind:
+class QuotaRequestKind(Composite):
+    resource = QUOTA_REQUESTS
+    kind = "QuotaRequest"
+
     cache: ObjectCache
     labelled_only: bool
     """Queues serve only namespaces with the label of a tenant."""
-    resource: Resource = QUOTA_REQUESTS
-    kind: str = "QuotaRequest"
-    owns: tuple[Resource, ...] = ()
-    computes: bool = False
     _read: dict[int, Mapping[str, TenantQueue]] = field(default_factory=dict)
     """Revision of the tenancy → its queues. Only the last revision is kept."""
 
     def decide(self, observed: Observed, now: float) -> Writes:
-        """Raises DocumentError for a document that cannot be read."""
         request = parse_quota_request(observed.document)
         writes = next_step(request, self._queues(), now, len(self.cache.quota_requests))
         # The answer is the administrator's and is written back as it stands.

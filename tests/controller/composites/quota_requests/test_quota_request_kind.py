@@ -20,7 +20,7 @@ from cotenant.controller.client.kube import (
     Resource,
 )
 from cotenant.controller.composites.composite import Observed
-from cotenant.controller.composites.quota_requests import kind as kind_module
+from cotenant.controller.composites.quota_requests import quota_request_kind
 from cotenant.controller.informers.cache import ObjectCache
 from tests.controller.builders import T0
 from tests.controller.execution.replica import Replica, phase, simulate_time, status, submit
@@ -200,14 +200,14 @@ def test_queues_are_read_once_for_all_requests_until_one_of_them_changes(monkeyp
         reads.append(queue.metadata.name)
         return to_queue(queue, **more)
 
-    monkeypatch.setattr(kind_module, "to_queue", counted)
+    monkeypatch.setattr(quota_request_kind, "to_queue", counted)
     kube = FakeKube()
     kube.put(QUEUES, {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "red"}})
     limited(kube)
     for number in range(3):
         ask(kube, f"more-{number}")
     cache.put(QUEUES, kube.stored(QUEUES, "red") or {})
-    kind = kind_module.QuotaRequestKind(cache, labelled_only=False)
+    kind = quota_request_kind.QuotaRequestKind(cache, labelled_only=False)
 
     def phases() -> set[str]:
         asked = [kube.stored(QUOTA_REQUESTS, f"more-{number}", "red") or {} for number in range(3)]

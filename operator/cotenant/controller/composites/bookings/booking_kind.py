@@ -6,22 +6,20 @@ from dataclasses import dataclass
 
 from cotenant.api.conversion.booking_terms import terms_of
 from cotenant.api.conversion.to_core import parse_booking
-from cotenant.controller.client.kube import BOOKINGS, Resource
+from cotenant.controller.client.kube import BOOKINGS
 from cotenant.controller.composites.bookings.booking_step import LastDecision, next_step
-from cotenant.controller.composites.composite import Observed, Writes
+from cotenant.controller.composites.composite import Composite, Observed, Writes
 from cotenant.controller.informers.cache import ObjectCache
 
 
 @dataclass(frozen=True, slots=True)
-class BookingKind:
+class BookingKind(Composite):
+    resource = BOOKINGS
+    kind = "Booking"
+
     cache: ObjectCache
-    resource: Resource = BOOKINGS
-    kind: str = "Booking"
-    owns: tuple[Resource, ...] = ()
-    computes: bool = False
 
     def decide(self, observed: Observed, now: float) -> Writes:
-        """Raises DocumentError for a document that cannot be read."""
         booking = parse_booking(observed.document)
         terms, known = terms_of(booking), self.cache.booked.get(booking.metadata.final_name)
         last = LastDecision(*known) if known is not None and known[0].booking == terms else None
