@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cotenant.api.resources.trainingjob_status import Condition
 
@@ -20,9 +20,11 @@ def without(conditions: Iterable[Condition], kind: str) -> tuple[Condition, ...]
     return tuple(one for one in conditions if one.type != kind)
 
 
-def replaced(conditions: Iterable[Condition], made: Condition) -> tuple[Condition, ...]:
+def replaced(conditions: Sequence[Condition], made: Condition) -> tuple[Condition, ...]:
     """The conditions with this one, which takes the place of an earlier one of its kind."""
-    return (*without(conditions, made.type), made)
+    if find(conditions, made.type) is None:
+        return (*conditions, made)
+    return tuple(made if one.type == made.type else one for one in conditions)
 
 
 def renewed(
