@@ -131,7 +131,14 @@ class Operator:
             clock=clock,
         )
         self.composites = tuple(
-            CompositeController(self.kube, kind, self.event_recorder, metrics, leadership=leadership, clock=clock)
+            CompositeController(
+                self.kube,
+                kind,
+                self.event_recorder,
+                metrics,
+                has_taken_over=lambda: self.loop.has_taken_over,
+                clock=clock,
+            )
             for kind in kinds(self.cache, labelled_only=settings.tenant_namespaces == "labelled")
         )
         self.feed = ClusterFeed(
@@ -149,7 +156,7 @@ class Operator:
             cache=self.cache,
             executor=self.loop.executor,
             metrics=metrics,
-            leadership=leadership,
+            has_taken_over=lambda: self.loop.has_taken_over,
             connect=connect or rest_connect(Fence(lambda: leadership.held).check),
             namespace=settings.namespace,
             clock=clock,
@@ -192,9 +199,14 @@ class Operator:
             explained=self.start_estimates.explained,
             on_plan=self._on_plan,
             on_decision=self.decision_recorder.on_decision,
+            on_taken_over=self._look_at_composites,
             wake_up=self._wake_up,
             clock=self.clock,
         )
+
+    def _look_at_composites(self) -> None:
+        for controller in self.composites:
+            controller.look_at_all()
 
     def _on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
         self.queue_status_writer.on_plan(snapshot, plan)

@@ -13,7 +13,6 @@ from cotenant.controller.composites.composite import Composite, Create, Delete, 
 from cotenant.controller.composites.controller import CompositeController
 from cotenant.controller.execution.writes.event_recorder import EventRecorder
 from cotenant.controller.informers.feed.reflector import Reflector
-from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.telemetry.metrics import Metrics
 from tests.controller.execution.replica import simulated_now
@@ -64,7 +63,7 @@ class PairReplica:
         self.kube.before_write = Fence(lambda: self.leads).check
         self.events = EventRecorder(kube, self.metrics, identity="replica", per_second=100.0)
         self.controller = CompositeController(
-            kube, self.pair, self.events, self.metrics, leadership=Leadership(lambda: self.leads), clock=simulated_now
+            kube, self.pair, self.events, self.metrics, has_taken_over=lambda: self.leads, clock=simulated_now
         )
 
     async def run(self, seconds: float = 5.0) -> None:

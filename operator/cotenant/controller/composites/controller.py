@@ -2,7 +2,7 @@
 
 It takes a step for an object if the object or one that it owns has changed, if its decision asked for another look,
 and, after a pause, if a step has failed. An object has at most one step under way; a slow one delays no other. A
-replica decides nothing before it leads and has listed everything.
+replica decides nothing before it has taken over: a sweep whose jobs it does not know yet would make others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from cotenant.controller.execution.loop.work_queue import WorkQueue
 from cotenant.controller.execution.writes.event_recorder import EventRecorder
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Stage
-from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.logs import error_text
 from cotenant.controller.telemetry.metrics import Metrics
 
@@ -56,7 +55,11 @@ STEPS_MAX: Final = 8
 
 
 class CompositeController:
-    """Reconciler of one kind. `kube` refuses writes while leadership is not held."""
+    """Reconciler of one kind. `kube` refuses writes while leadership is not held.
+
+    `has_taken_over` returns whether this replica leads and has listed the cluster since it began to. Whoever makes it
+    true calls `look_at_all`.
+    """
 
     def __init__(
         self,
@@ -65,10 +68,11 @@ class CompositeController:
         event_recorder: EventRecorder,
         metrics: Metrics,
         *,
-        leadership: Leadership,
+        has_taken_over: Callable[[], bool],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._kube, self.composite, self._leadership, self._clock = kube, composite, leadership, clock
+        self._kube, self.composite, self._clock = kube, composite, clock
+        self._has_taken_over = has_taken_over
         self._event_recorder, self._metrics = event_recorder, metrics
         self.objects = OwnedObjects(composite, self.look_at)
         self._writer = CompositeWriter(kube=kube, composite=composite, objects=self.objects)
@@ -80,7 +84,6 @@ class CompositeController:
         self._steps = asyncio.Semaphore(STEPS_MAX)
         self._turns = ComputeTurns()
         self._tasks: set[asyncio.Task[None]] = set()
-        leadership.on_change(lambda held: self.look_at_all())
 
     def look_at(self, key: str) -> None:
         """Take a step for this object soon."""
@@ -88,7 +91,7 @@ class CompositeController:
         self._wake.set()
 
     def look_at_all(self) -> None:
-        """Take a step for every object: after a change of leader, or after a change that all of them depend on."""
+        """Take a step for every object: after a take-over, or after a change that all of them depend on."""
         for key in self.objects:
             self.look_at(key)
 
@@ -117,7 +120,7 @@ class CompositeController:
 
     @property
     def _acts(self) -> bool:
-        return self._leadership.held and self.objects.synced
+        return self._has_taken_over() and self.objects.synced
 
     async def _wait(self) -> None:
         due = self._queue.next_at() if self._acts else None

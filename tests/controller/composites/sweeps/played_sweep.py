@@ -16,7 +16,6 @@ from cotenant.controller.composites.controller import CompositeController
 from cotenant.controller.composites.sweeps.sweep_kind import SweepKind
 from cotenant.controller.execution.writes.event_recorder import EventRecorder
 from cotenant.controller.informers.feed.reflector import Reflector
-from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.metrics import Metrics
 from tests.controller.execution.replica import simulated_now
 from tests.support.fake_kube import FakeKube
@@ -124,7 +123,7 @@ class World:
         metrics = Metrics()
         events = EventRecorder(self.kube, metrics, identity="replica", per_second=100.0)
         controller = CompositeController(
-            self.kube, SweepKind(), events, metrics, leadership=Leadership(lambda: self.leads), clock=simulated_now
+            self.kube, SweepKind(), events, metrics, has_taken_over=lambda: self.leads, clock=simulated_now
         )
         controller.replace(TRAINING_JOBS, await self.kube.list(TRAINING_JOBS))
         sweeps = Reflector(kube=self.kube, resource=SWEEPS, replace=controller.replace, put=controller.put)

@@ -58,6 +58,10 @@ def without_a_list_before_the_first_decision() -> AbstractContextManager[Any]:
     return patch.object(SchedulingLoop, "_restore", restore)
 
 
+def with_composites_decided_on_before_the_list() -> AbstractContextManager[Any]:
+    return patch.object(SchedulingLoop, "has_taken_over", property(lambda loop: loop.leadership.held))
+
+
 def with_half_a_gang_taken_for_a_whole_one() -> AbstractContextManager[Any]:
     half = property(lambda o: any(pod.ready for pod in o.gang.values()))
     return patch.object(Observation, "all_up", half)

@@ -10,6 +10,7 @@ from tests.controller.whole.simulation.known_defects import (
     Defect,
     with_all_trials_begun_at_once,
     with_assumptions_not_made,
+    with_composites_decided_on_before_the_list,
     with_gpus_freed_by_the_deletion_of_a_pod,
     with_half_a_gang_taken_for_a_whole_one,
     with_orphaned_pods_not_counted,
@@ -104,6 +105,16 @@ TRIAL_DELETED = replace(
     SWEEP, composites=(LONG_TRIAL,), incidents=(Incident(at=45.0, kind="JobDeleted", target="first/sweep-0"),)
 )
 """Somebody deletes the job of a trial."""
+TRIAL_UNSEEN = replace(
+    SWEEP,
+    composites=(replace(LONG_TRIAL, at=40.0, trials=3),),
+    incidents=(
+        Incident(at=39.0, kind="WatchBroken", target="a", call="trainingjobs", seconds=60.0),
+        Incident(at=39.0, kind="WatchBroken", target="b", call="trainingjobs", seconds=60.0),
+        Incident(at=41.0, kind="Terminate", target="leader"),
+    ),
+)
+"""A sweep is made and the leader ends, while the watch does not show the sweep's job to the next leader."""
 SEEDS = 10
 """Each is another timing: a defect that needs an unlucky moment is noticed in one of them."""
 
@@ -120,6 +131,7 @@ SEEDS = 10
         (with_half_a_gang_taken_for_a_whole_one, GANG, "gang not whole"),
         (with_all_trials_begun_at_once, SWEEP, "more trials than allowed"),
         (with_trials_that_were_seen_forgotten, TRIAL_DELETED, "trial made twice"),
+        (with_composites_decided_on_before_the_list, TRIAL_UNSEEN, "more trials than allowed"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -133,7 +145,9 @@ def test_a_defect_is_noticed(defect: Defect, scenario: Scenario, kind: str) -> N
     assert kinds == [kind]
 
 
-@pytest.mark.parametrize("scenario", [LOST, LATE, PAUSED, TAKEN_OVER, DELETED, GANG, LET_OUT, SWEEP, TRIAL_DELETED])
+@pytest.mark.parametrize(
+    "scenario", [LOST, LATE, PAUSED, TAKEN_OVER, DELETED, GANG, LET_OUT, SWEEP, TRIAL_DELETED, TRIAL_UNSEEN]
+)
 def test_without_a_defect_nothing_is_found(scenario: Scenario) -> None:
     outcome = World(scenario).run()
     assert not outcome.violation, outcome.report()

@@ -16,7 +16,6 @@ from cotenant.controller.composites.remote_clusters.keeper import RemoteKeeper
 from cotenant.controller.composites.remote_clusters.remote_pods import RemotePods
 from cotenant.controller.execution.writes.executor import Executor
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -31,7 +30,8 @@ class RemoteClusters:
     cache: ObjectCache
     executor: Executor
     metrics: Metrics
-    leadership: Leadership
+    has_taken_over: Callable[[], bool]
+    """Whether this replica leads and has listed the cluster since it began to."""
     connect: Connect
     namespace: str
     """Namespace of the Secrets with kubeconfigs, which is the operator's."""
@@ -43,7 +43,7 @@ class RemoteClusters:
         try:
             while True:
                 self.start_and_stop()
-                if self.leadership.held:
+                if self.has_taken_over():
                     await self.note_unregistered()
                 await asyncio.sleep(LOOK_S)
         finally:
@@ -53,7 +53,7 @@ class RemoteClusters:
 
     def start_and_stop(self) -> None:
         """Start the keeper of each new RemoteCluster, and stop those of deleted ones."""
-        wanted = set(self.cache.remote_clusters) if self.leadership.held else set()
+        wanted = set(self.cache.remote_clusters) if self.has_taken_over() else set()
         for name in self._tasks.keys() - wanted:
             self._tasks.pop(name).cancel()
             self.metrics.forget_remote_cluster(name)

@@ -68,6 +68,8 @@ class SchedulingLoop:
     on_decision: Callable[[Snapshot, Plan, Sequence[Action], float], None] = lambda *_: None
     """Receives the snapshot, the plan, the actions carried out and the seconds of each decision, for the decision log.
     """
+    on_taken_over: Callable[[], None] = lambda: None
+    """Called each time that `has_taken_over` becomes true."""
     clock: Callable[[], float] = time.time
     wake_up: asyncio.Event = field(default_factory=asyncio.Event)
     last_alive: float = 0.0
@@ -91,6 +93,11 @@ class SchedulingLoop:
         )  # fmt: skip
         self.leadership.on_lost(self._lose_leadership)
         self.leadership.on_change(lambda held: self.wake_up.set())
+
+    @property
+    def has_taken_over(self) -> bool:
+        """Whether this replica leads and has listed the cluster since it began to."""
+        return self.leadership.held and self._restored
 
     async def run(self) -> None:
         while True:
@@ -138,6 +145,7 @@ class SchedulingLoop:
         self.containment.restore(self.clock())
         self.cluster.restore(self.clock())
         self._restored = self._plan_due = True
+        self.on_taken_over()
         log.info("took over: %d jobs, %d nodes, %.2f s", len(self.cache.jobs), len(self.cache.nodes.facts),
                  time.monotonic() - started)  # fmt: skip
         return True
@@ -222,7 +230,7 @@ class SchedulingLoop:
             return
         seconds = time.monotonic() - started
         self.metrics.decisions.observe(seconds)
-        if not self.leadership.held or not self._restored:
+        if not self.has_taken_over:
             return  # led no more, or for a moment not: another replica may have decided meanwhile
         # 2. Carry out what still can be.
         explained = self.explained(plan, now)
