@@ -1,4 +1,4 @@
-"""One keeper for each RemoteCluster, while the replica leads; and none holds up another."""
+"""One keeper for each RemoteCluster, once the replica has taken over; and none holds up another."""
 
 from __future__ import annotations
 
@@ -49,18 +49,20 @@ def with_a_silent_one(two: TwoClusters) -> None:
 async def test_a_cluster_that_does_not_answer_holds_up_no_other() -> None:
     two = TwoClusters()
     with_a_silent_one(two)
-    two.here.kube.deliver(two.here.operator.feed.on_event)
+    await two.here.operator.loop._restore()
     running = asyncio.create_task(two.here.operator.remote_clusters.run())
     await asyncio.sleep(10)
     running.cancel()
     assert two.remote()["reachable"] == "True"
 
 
-async def test_keepers_run_while_the_replica_leads_and_the_remote_cluster_is_there() -> None:
+async def test_keepers_run_once_the_replica_has_taken_over_and_while_the_remote_cluster_is_there() -> None:
     two = TwoClusters()
     registry = two.here.operator.remote_clusters
-    two.here.kube.deliver(two.here.operator.feed.on_event)
     seen = []
+    registry.start_and_stop()
+    seen.append(sorted(registry._tasks))
+    await two.here.operator.loop._restore()
     for leads, there in ((True, True), (False, True), (True, True), (True, False)):
         two.here.leads = leads
         if not there:
@@ -69,7 +71,7 @@ async def test_keepers_run_while_the_replica_leads_and_the_remote_cluster_is_the
         registry.start_and_stop()
         seen.append(sorted(registry._tasks))
         await asyncio.sleep(1)
-    assert seen == [["there"], [], ["there"], []]
+    assert seen == [[], ["there"], [], ["there"], []]
 
 
 async def test_the_series_of_a_cluster_go_with_it() -> None:
