@@ -31,6 +31,7 @@ from bench.chaos.cluster_faults import FAULTS, SYSTEM, ClusterFault
 from bench.chaos.cluster_invariants import TERMINAL, key_of
 from bench.chaos.cluster_monitor import ClusterMonitor
 from bench.chaos.violation import InvariantViolationError
+from cotenant import names
 from cotenant_local.cluster import lifecycle, spec
 from cotenant_local.cluster.lifecycle import Cluster
 from cotenant_local.host.api_client import Api
@@ -217,9 +218,9 @@ def _logs(cluster: Cluster) -> str:
     found = []
     for command in (
         ["get", "tj,pods,gpunodes,nodes", "-A", "-o", "wide"],
-        ["get", "tj", "-A", "-o", "yaml"],
+        ["get", "tj,pods", "-A", "-o", "yaml"],
         ["logs", "-n", SYSTEM, "-l", "app.kubernetes.io/component=operator", "--prefix", "--tail=300"],
-        ["logs", "-A", "-l", "cotenant.dev/job", "--prefix", "--tail=60"],
+        *(["logs", "-n", team, "-l", names.LABEL_JOB, "--prefix", "--tail=60"] for team in cluster_jobs.TEAMS),
     ):
         try:
             found.append(cluster.kubectl(*command))

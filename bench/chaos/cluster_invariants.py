@@ -107,13 +107,20 @@ def _overcommitted_gpus(observation: Observation) -> Iterator[str]:
             by_status[gpu["uuid"]] += gpu["memoryMiB"]
     for pod in observation.pods:
         text = (pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_PLACEMENT)
-        if text and pod["status"].get("phase") not in {"Succeeded", "Failed"}:
+        if text and not _is_over(pod):
             for gpu in (gpu for gpus in json.loads(text)["grants"].values() for gpu in gpus):
                 by_pods[gpu["uuid"]] += gpu["memoryMiB"]
     for what, held in (("placements", by_status), ("pods", by_pods)):
         for uuid, mib in held.items():
             if mib > observation.capacity.get(uuid, mib):
                 yield f"{what} hold {mib} MiB of {uuid}, which has {observation.capacity[uuid]}"
+
+
+def _is_over(pod: Document) -> bool:
+    """Whether its worker container has ended. The kubelet writes this before the pod's phase."""
+    told = pod["status"].get("containerStatuses") or ()
+    ended = any(one["name"] == names.CONTAINER and "terminated" in one["state"] for one in told)
+    return ended or pod["status"].get("phase") in {"Succeeded", "Failed"}
 
 
 def _exceeded_quotas(observation: Observation) -> Iterator[str]:
