@@ -4,6 +4,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -164,3 +165,14 @@ def test_names_of_the_dcgm_exporter_are_left_to_it_on_wish_and_lowered_levels_ar
     body = metrics.paths(agent, None, dcgm_names=False)["/metrics"]("").body.decode()
     assert "DCGM" not in body
     assert 'cotenant_isolation_lowered{condition="MemoryIsolationLowered"} 1.0' in body
+
+
+def test_gpus_that_are_not_handed_out_or_listed_are_counted_and_lower_no_level() -> None:
+    agent = make_agent()
+    inventory = replace(agent._observer.inventory, unreadable=("0000:01:00.0: it has fallen off the bus",))
+    agent.reconcile(GpuPoll(inventory, (), time.time(), 0.01), [], time.time())
+    lines = metrics.paths(agent, None)["/metrics"]("").body.decode().splitlines()
+    assert 'cotenant_gpu_healthy{class="H100",simulated="false",uuid="GPU-a"} 0.0' in lines
+    assert "cotenant_gpus_unlisted 1.0" in lines
+    assert [one["type"] for one in agent.conditions] == ["GPUsUnreadable"]
+    assert not [line for line in lines if line.startswith("cotenant_isolation_lowered{")]

@@ -19,6 +19,8 @@ from cotenant_agent.enforcement.gpu_holders import Evidence
 from cotenant_agent.gpus.readings import MIB
 from cotenant_agent.http_server import Answer, Respond
 from cotenant_agent.reports.dcgm_metrics import dcgm_metrics
+from cotenant_agent.reports.isolation_conditions import KINDS
+from cotenant_agent.reports.node_status import unhealthy_reason
 from cotenant_agent.reports.node_view import NodeView
 
 AskAccess = Callable[[str], Access]
@@ -71,7 +73,7 @@ def gpu_metrics(view: NodeView) -> Iterator[Metric]:
     for gpu in view.inventory.gpus:
         name = [gpu.uuid, gpu.gpu_class, str(view.inventory.simulated).lower()]
         total.add_metric(name, gpu.memory_mib * MIB)
-        healthy.add_metric(name, 0 if gpu.mig or view.health.reason(gpu.uuid) else 1)
+        healthy.add_metric(name, int(not unhealthy_reason(view, gpu)))
         slow.add_metric(name, int(gpu.uuid in view.health.slow))
         sample = view.samples.get(gpu.uuid)
         if sample is not None and sample.used_mib is not None:
@@ -82,6 +84,8 @@ def gpu_metrics(view: NodeView) -> Iterator[Metric]:
             ecc.add_metric(name, sample.signs.ecc_uncorrected)
     for (uuid, code), count in view.xids.items():
         xids.add_metric([uuid, str(code)], count)
+    unlisted = len(view.inventory.unreadable)
+    yield GaugeMetricFamily("cotenant_gpus_unlisted", "GPUs that the driver finds and cannot list", value=unlisted)
     yield from (total, used, load, healthy, slow, ecc, xids)
 
 
@@ -90,7 +94,8 @@ def isolation_metric(conditions: Iterable[Mapping[str, str]]) -> Metric:
         "cotenant_isolation_lowered", "1: the node holds less than it did, by condition", labels=["condition"]
     )
     for condition in conditions:
-        lowered.add_metric([condition["type"]], int(condition["status"] == "True"))
+        if condition["type"] in KINDS.values():
+            lowered.add_metric([condition["type"]], int(condition["status"] == "True"))
     return lowered
 
 

@@ -12,13 +12,13 @@ from cotenant.dashboard.views.wish import Wish
 
 
 def node_page(name: str) -> Page:
-    def draw(viewer: Viewer, wish: Wish, _: float) -> Drawn:
+    def draw(viewer: Viewer, wish: Wish, now: float) -> Drawn:
         def read(document: Document) -> Document:
             return document
 
         node = viewer.follow(Scope(GPU_NODES, name=name), read)
         jobs = viewer.follow(Scope(TRAINING_JOBS, namespace_of(viewer, wish)), job_row)
-        view = node_view(node.value.get(name), jobs.value.values(), name, viewer.palette)
+        view = node_view(node.value.get(name), jobs.value.values(), name, viewer.palette, now)
         return Drawn([node, jobs], lambda: {"view": view, "name": name}, notes_of_nodes(node, jobs))
 
     return Page(f"/nodes/{name}", name, "node.html", draw, is_filtered=False)

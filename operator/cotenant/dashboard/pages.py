@@ -111,12 +111,14 @@ def _queues(viewer: Viewer, wish: Wish, _: float) -> Drawn:
     return Drawn([tree, local], lambda: {"view": local_view(local.value.values(), wish)}, notes + problems_of(local))
 
 
-def _nodes_and_jobs(view: Callable[..., object], viewer: Viewer, wish: Wish, _: float) -> Drawn:
+def _nodes_and_jobs(view: Callable[..., object], viewer: Viewer, wish: Wish, now: float) -> Drawn:
     nodes = viewer.follow(Scope(GPU_NODES), gpu_node_row)
     jobs = _jobs(viewer, wish)
     return Drawn(
         [nodes, jobs],
-        lambda: {"view": view(nodes.value.values(), jobs.value.values(), wish, viewer.palette)},
+        lambda: {
+            "view": view([row.at(now) for row in nodes.value.values()], jobs.value.values(), wish, viewer.palette)
+        },
         notes_of_nodes(nodes, jobs),
     )
 

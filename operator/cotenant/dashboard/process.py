@@ -19,8 +19,9 @@ from cotenant.dashboard.access.sessions import Sessions, Viewer
 from cotenant.dashboard.opened.gate import SessionGate
 from cotenant.dashboard.opened.host import SessionsHost
 from cotenant.dashboard.opened.openings import Openings
-from cotenant.dashboard.reading.caller_client import CallerClient, CallerCredentials, TokenOfCaller
+from cotenant.dashboard.reading.caller_client import CallerClient, token_of_caller
 from cotenant.dashboard.server import Dashboard
+from cotenant.sdk.kubeconfig import ApiServer
 from cotenant.serving.certificate import ServingCertificate
 
 LOOPBACK: Final = "127.0.0.1"
@@ -48,7 +49,7 @@ class ServerInCluster:
 class OwnServer:
     """Settings of a server for the person who starts it."""
 
-    credentials: CallerCredentials
+    credentials: ApiServer
     namespace: str = ""
     """Shown first. If empty, all that the person may list."""
     home: str = ""
@@ -95,7 +96,7 @@ async def serve_cluster(settings: ServerInCluster) -> None:
     sessions = Sessions(time.monotonic)
 
     def client_of(token: str) -> CallerClient:
-        return CallerClient(TokenOfCaller(settings.api_server, settings.authority, token))
+        return CallerClient(token_of_caller(settings.api_server, settings.authority, token))
 
     entrances = Entrances(sessions, client_of=client_of, proxy=settings.proxy)
     serving = ServingCertificate(settings.certificate, may_come_later=True)

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypedDict
+from typing import Any, Final, TypedDict
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -25,6 +25,7 @@ from cotenant.sdk.kubeconfig import ApiServer
 from cotenant.sdk.proxies import SOCKS, through_socks
 
 TIMEOUT_S: Final = 30.0
+CONNECT_S: Final = 5.0
 LINE_BYTES: Final = 4 * 1024 * 1024
 """Size of one event of a watch. An object of the API server has at most about 1.5 MiB."""
 _ERRORS: Final[dict[int, type[CotenantError]]] = {
@@ -49,6 +50,7 @@ class ApiSession:
 
     server: ApiServer
     timeout_s: float = TIMEOUT_S
+    connections: int = 100
     _session: aiohttp.ClientSession | None = None
     _retired: list[aiohttp.ClientSession] = field(default_factory=list)
 
@@ -63,23 +65,34 @@ class ApiSession:
         self, method: str, path: str, body: Mapping[str, Any] | None = None, query: Query | None = None
     ) -> dict[str, Any]:
         """The answer's document. Raises the CotenantError for its status code."""
+        return json.loads(await self.content(method, path, body, query) or b"{}")  # type: ignore[no-any-return]
+
+    async def content(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, query: Query | None = None
+    ) -> bytes:
+        """The answer as it came. Raises the CotenantError for its status code."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        deadline = aiohttp.ClientTimeout(total=self.timeout_s)
+        deadline = aiohttp.ClientTimeout(total=self.timeout_s, sock_connect=CONNECT_S)
         data = None if body is None else json.dumps(body)
         async with self._opened(method, path, query, deadline, data=data, kind=kind) as response:
-            return json.loads(await response.read() or b"{}")  # type: ignore[no-any-return]
+            return await response.read()
+
+    async def chunks(self, path: str, query: Query | None = None, quiet_s: float | None = None) -> AsyncIterator[bytes]:
+        """A continuing answer as it comes. It breaks if nothing comes for `quiet_s`."""
+        deadline = aiohttp.ClientTimeout(total=None, sock_connect=self.timeout_s, sock_read=quiet_s)
+        async with self._opened("GET", path, query, deadline) as response:
+            async for chunk in response.content.iter_any():
+                yield chunk
 
     async def lines(self, path: str, query: Query | None = None) -> AsyncIterator[bytes]:
         """Lines of a continuing answer as they come, without line ends."""
-        deadline = aiohttp.ClientTimeout(total=None, sock_connect=self.timeout_s)
         rest = b""
-        async with self._opened("GET", path, query, deadline) as response:
-            async for chunk in response.content.iter_any():
-                *whole, rest = (rest + chunk).split(b"\n")
-                for line in whole:
-                    yield line
-                if len(rest) > LINE_BYTES:
-                    raise ClusterUnreachableError(f"{path}: a line of more than {LINE_BYTES} bytes")
+        async for chunk in self.chunks(path, query):
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                yield line
+            if len(rest) > LINE_BYTES:
+                raise ClusterUnreachableError(f"{path}: a line of more than {LINE_BYTES} bytes")
         if rest:
             yield rest
 
@@ -115,13 +128,13 @@ class ApiSession:
                     data=data,
                     headers=headers,
                     timeout=deadline,
+                    allow_redirects=False,
                     **way_to(self.server),
                 ) as response:
                     if response.status == 401 and is_first and self._renewed():
                         continue
                     if response.status >= 300:
-                        text = await response.read()
-                        raise _ERRORS.get(response.status, RequestRefusedError)(_message(response.status, text))
+                        raise _refusal(response.status, await response.read())
                     yield response
                     return
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -137,28 +150,22 @@ class ApiSession:
 
     def _pool(self) -> aiohttp.ClientSession:
         if self._session is None:
-            tls = self.server.tls() if self.server.url.startswith("https") else True
-            self._session = aiohttp.ClientSession(connector=connector(self.server.proxy, tls), read_bufsize=1 << 18)
+            tls = self.server.tls() if self.server.is_https else True
+            self._session = aiohttp.ClientSession(
+                connector=connector(self.server.proxy, tls, self.connections),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=1 << 18,
+            )
         return self._session
 
 
-class Server(Protocol):
-    """An API server and the way to it."""
-
-    @property
-    def proxy(self) -> str: ...
-
-    @property
-    def tls_server_name(self) -> str | None: ...
-
-
-def way_to(server: Server) -> WayTo:
+def way_to(server: ApiServer) -> WayTo:
     """Arguments of a request: the proxy on the way, and the name that the server's certificate is for."""
     is_http = not _is_socks(server.proxy)
     return {"proxy": (server.proxy or None) if is_http else None, "server_hostname": server.tls_server_name}
 
 
-def connector(proxy: str, tls: ssl.SSLContext | bool, limit: int = 100) -> aiohttp.TCPConnector:
+def connector(proxy: str, tls: ssl.SSLContext | bool, limit: int) -> aiohttp.TCPConnector:
     """A connection pool for requests with `way_to`. A SOCKS5 proxy is the pool's, and any other is the request's."""
     return _SocksConnector(proxy, tls, limit) if _is_socks(proxy) else aiohttp.TCPConnector(ssl=tls, limit=limit)
 
@@ -200,6 +207,12 @@ class _SocksConnector(aiohttp.TCPConnector):
             return await self._loop.create_connection(*args, sock=sock, **tls)
         except OSError as error:
             raise aiohttp.ClientConnectionError(str(error)) from error
+
+
+def _refusal(code: int, text: bytes) -> CotenantError:
+    error = _ERRORS.get(code, RequestRefusedError)(_message(code, text))
+    error.code = code
+    return error
 
 
 def _message(code: int, text: bytes) -> str:

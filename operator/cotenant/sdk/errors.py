@@ -9,6 +9,9 @@ from typing import Any
 class CotenantError(Exception):
     """Parent of all errors that this library raises for a reason outside the program."""
 
+    code: int = 0
+    """HTTP status of the API server's refusal; 0 if it gave no answer."""
+
 
 class ClusterUnreachableError(CotenantError):
     """The API server, or the operator behind it, does not answer now. Asking again may help."""

@@ -36,7 +36,7 @@ class ApiServer:
     namespace: str
     """Namespace of the context, or of the pod; `default` if it has none."""
     cluster: Entry
-    user: Entry
+    user: Entry = field(repr=False)
     _token: str = field(default="", repr=False)
     _expires: datetime | None = None
     _certificate: tuple[bytes, bytes] | None = field(default=None, repr=False)
@@ -81,6 +81,10 @@ class ApiServer:
     def tls_server_name(self) -> str | None:
         """Name in the server's certificate, if it differs from the address."""
         return self.cluster.get("tls-server-name") or None
+
+    @property
+    def is_https(self) -> bool:
+        return self.url.startswith("https")
 
     def tls(self) -> ssl.SSLContext:
         """Trust and the caller's certificate, which may be a plugin's. Raises CredentialsError."""

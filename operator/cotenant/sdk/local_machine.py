@@ -59,7 +59,7 @@ class LocalMachine(ClusterVerbs):
     def plan(self, job: JobRequest) -> SubmissionPlan:
         """The job starts, because this machine is not shared. Raises InvalidJob, as a cluster would refuse it."""
         manifest, code = job.documents(self.namespace, self.queue, secrets.token_hex(3))
-        workers = int(manifest["spec"].get("workers", 1))  # no profile is known here
+        workers = workers_of(manifest["spec"])
         asks = f"{workers} process{'es' if workers > 1 else ''}"
         return SubmissionPlan(manifest, code, {"outcome": "Starts", "asks": asks, "nodes": {"this machine": workers}})
 
@@ -104,6 +104,7 @@ class LocalRun:
         self.name = name
         self.namespace = NAMESPACE
         self._spec: Document = plan.manifest["spec"]
+        self._workers = workers_of(self._spec)
         self._folder = Path(tempfile.mkdtemp(prefix="cotenant-"))
         self._code: Document = plan.code or {}
         self._ranks: list[subprocess.Popen[bytes]] = []
@@ -129,7 +130,7 @@ class LocalRun:
         self._ranks = []
         self._reports.listen()
         port = _free_port()
-        for rank in range(self._spec["workers"]):
+        for rank in range(self._workers):
             with self._log(rank).open("ab") as out:
                 process = subprocess.Popen(
                     self._words(), cwd=self._folder, env=self._environment(rank, port), stdout=out, stderr=out
@@ -217,7 +218,7 @@ class LocalRun:
         return [sys.executable if words[0] in {"python", "python3"} else words[0], *words[1:]]
 
     def _environment(self, rank: int, port: int) -> dict[str, str]:
-        workers = str(self._spec["workers"])
+        workers = str(self._workers)
         own = {
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
@@ -292,6 +293,11 @@ class LocalRun:
                 self._ended.wait(LOOK_S)
             if rest:
                 yield rest
+
+
+def workers_of(spec: Document) -> int:
+    """Number of ranks. No profile is known here: a job that leaves the number to its profile has one."""
+    return int(spec.get("workers", 1))
 
 
 def _free_port() -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant_agent.enforcement.compute_limits import AskedShare, DaemonReading, GpuOccupants, evaluate
-from cotenant_agent.enforcement.memory_limits import POLLS, DeviceLimit, LimitsOfNode, LimitState
+from cotenant_agent.enforcement.read_back import POLLS, DeviceLimit, LimitsOfNode, LimitState
 
 SHARE = AskedShare("u", "GPU-a", "cu", 405)
 GOOD = DaemonReading(

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_agent.enforcement.memory_limits import DeviceLimit, LimitsOfNode, LimitState, asked, evaluate
+from cotenant_agent.enforcement.memory_limits import asked, evaluate
 from cotenant_agent.enforcement.quota import PodQuota
+from cotenant_agent.enforcement.read_back import DeviceLimit, LimitsOfNode, LimitState
 from cotenant_agent.gpus.readings import AskedLimit, LimitReading
 
 ID = "a1" * 32

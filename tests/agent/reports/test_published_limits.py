@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
-from cotenant_agent.enforcement.memory_limits import LimitsOfNode
+from cotenant_agent.enforcement.read_back import LimitsOfNode
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import AskedLimit, LimitReading
 from cotenant_agent.reports import node_status, published_limits

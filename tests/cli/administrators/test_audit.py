@@ -18,6 +18,7 @@ from cotenant.cli.administrators.audit_findings import (
     unused_guarantees,
 )
 from cotenant.cli.administrators.gpu_shares import GpuView, gpu_views
+from cotenant.cli.administrators.gpus import CORDONED
 from cotenant.cli.errors import EXIT_FORBIDDEN, UserError
 from cotenant.cli.terminal.connection import Connection
 
@@ -68,12 +69,16 @@ class Cluster:
         idle: dict[str, int] | None = None,
         simulated: bool = False,
         sessions: tuple[str, ...] = (),
+        heartbeat: str = "2026-01-01T11:59:58Z",
     ) -> None:
+        self.heartbeat = heartbeat
         self.forbidden, self.idle, self.simulated, self.sessions = forbidden, idle or {}, simulated, sessions
 
     def read(self, path: str) -> dict[str, Any]:
         if path.endswith("/queues"):
             return {"items": QUEUES}
+        if path == CORDONED:
+            return {"items": []}
         if "/trainingjobs/" in path:
             kind = "Session" if path.endswith(self.sessions) else "Sweep"
             owner = {"kind": kind, "name": "nb", "controller": True}
@@ -86,7 +91,7 @@ class Cluster:
             {"namespace": namespace, "job": job, "gpus": [{"uuid": uuid, "computeMilli": 500} for uuid in uuids]}
             for namespace, job, uuids in held
         ]
-        status = {"gpus": gpus, "holders": holders, "simulated": self.simulated}
+        status = {"gpus": gpus, "holders": holders, "simulated": self.simulated, "heartbeat": self.heartbeat}
         return {"items": [{"metadata": {"name": "n1"}, "status": status}]}
 
     def get(self, path: str) -> dict[str, Any]:
@@ -155,6 +160,11 @@ def test_simulated_gpus_make_no_idle_holders_and_are_named() -> None:
     findings, missing = found(Cluster(simulated=True))
     assert [one.kind for one in findings] == ["UnusedGuarantee", "StarvedBorrower"]
     assert missing == ["use of 3 GPUs: simulated, so nothing computes on them"]
+
+
+def test_gpus_of_a_node_whose_agent_is_silent_make_no_idle_holders() -> None:
+    findings, _ = found(Cluster(heartbeat="2026-01-01T11:50:00Z"))
+    assert [one.kind for one in findings] == ["UnusedGuarantee", "StarvedBorrower"]
 
 
 def test_without_the_records_it_says_what_it_did_not_look_at() -> None:

@@ -140,3 +140,8 @@ def test_what_a_cluster_would_refuse_is_refused_here(machine: LocalMachine, job:
 
 def test_values_of_ranks_are_put_together_as_in_a_status() -> None:
     assert mean_values([{"a": 1, "b": "x"}, {"a": 3, "c": True}]) == {"a": 2.0, "b": "x", "c": True}
+
+
+def test_a_job_that_leaves_its_workers_to_a_profile_runs_as_one_process(machine: LocalMachine) -> None:
+    run = machine.submit(JobRequest(command=["python", "-c", "print('one')"], name="one", profile="small"))
+    assert (run.result(60), list(run.logs())) == ({}, ["one"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -149,20 +148,6 @@ def test_an_amount_that_is_none_is_refused_before_the_api_server_answers_with_a_
     with pytest.raises(UserError) as refused:
         quota.more_of(text)
     assert str(refused.value) == said
-
-
-@pytest.mark.parametrize(
-    ("period", "ends"),
-    [("36h", "2030-01-02T12:00:00Z"), ("14d", "2030-01-15T00:00:00Z"), ("2w", "2030-01-15T00:00:00Z")],
-)
-def test_a_period_is_counted_from_now(period: str, ends: str) -> None:
-    assert quota.after(period, datetime(2030, 1, 1, tzinfo=UTC)) == ends
-
-
-@pytest.mark.parametrize("period", ["14", "0d", "d", "2.5d", "99999d"])
-def test_a_period_without_a_unit_is_refused(period: str) -> None:
-    with pytest.raises(UserError, match="is no time from now"):
-        quota.after(period, datetime(2030, 1, 1, tzinfo=UTC))
 
 
 def test_what_is_no_name_of_a_request_is_refused_as_that(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -153,3 +154,20 @@ async def test_a_renewed_authority_of_the_api_server_is_told_apart_from_a_server
         assert (await kube.get(PODS, "a", "red")).outcome is Outcome.DONE
     await listening.close()
     assert raised == [UnreachableError, StaleTrustError]
+
+
+async def test_a_call_in_line_is_sent_with_the_credentials_that_were_read_again_meanwhile() -> None:
+    answers = iter((401, 200, 200))
+
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(0.05)  # the other call gets in line
+        return web.json_response({"kind": "Pod"}, status=next(answers))
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as listening:
+        configuration = Configuration()
+        configuration.host = str(listening.make_url("")).rstrip("/")
+        async with RestKube(lambda: configuration, retry=HASTY, in_flight=1) as kube:
+            replies = await asyncio.gather(*(kube.get(PODS, name, "red") for name in ("a", "b")))
+    assert [reply.done for reply in replies] == [True, True]

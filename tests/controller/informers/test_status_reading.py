@@ -80,6 +80,15 @@ def test_a_job_whose_status_cannot_be_read_is_left_alone(change: dict[str, Any],
     assert (result.status, result.delete_pods, result.create_pods, result.delete_job) == (None, (), False, False)
 
 
+def test_an_unknown_word_in_a_field_that_cannot_be_read_costs_no_other_field() -> None:
+    raw = full_status()
+    raw["placement"] |= {"admittedAt": "noon", "isolation": FOREIGN}
+    record = read_job(job_document(status=raw))
+    assert record.status_problem is not None
+    assert record.status_problem.startswith("status.placement.admittedAt: ")
+    assert (record.phase, record.status.attempts) == (Phase.RUNNING, raw["attempts"])
+
+
 def test_an_event_says_that_a_job_is_left_alone_for_its_status_and_what_to_do() -> None:
     record = read_job(job_document(status=full_status() | {"phase": FOREIGN}))
     left = Observation(record=record, now=T0)

@@ -12,6 +12,7 @@ from typing import Final
 
 from cotenant_agent.enforcement import compute_limits, gpu_holders, memory_limits, quota
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
+from cotenant_agent.enforcement.read_back import LimitsOfNode
 from cotenant_agent.gpus import health
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.drains import drained
@@ -56,10 +57,10 @@ class NodeView:
     strangers: tuple[gpu_holders.StrangerOnGpu, ...]
     node_condition: str
     """Whether its Node takes pods; empty before the first look."""
-    limits: memory_limits.LimitsOfNode
+    limits: LimitsOfNode
     claimed: gpu_holders.Usage
     """Uid of a pod → MiB of each GPU that its prepared ResourceClaims hold."""
-    compute: memory_limits.LimitsOfNode
+    compute: LimitsOfNode
     """Shares of compute, as MPS shows them."""
     no_compute: str
     """Why new pods get no MPS namespace; empty if they do."""
@@ -110,7 +111,7 @@ class NodeObserver:
         self._uses: Mapping[str, tuple[PodGpuUse, ...]] = {}
         self._holders: gpu_holders.Holders = {}
         self._strangers: tuple[gpu_holders.StrangerOnGpu, ...] = ()
-        self._limits, self._compute = memory_limits.LimitsOfNode(), memory_limits.LimitsOfNode()
+        self._limits, self._compute = LimitsOfNode(), LimitsOfNode()
         self._mps_read: Mapping[str, compute_limits.DaemonReading] | None = None
         self._xids: Counter[tuple[str, int]] = Counter()
 
@@ -127,14 +128,14 @@ class NodeObserver:
         """Take over the holders in the published status, once, at start."""
         self._holders = {holder.grant.pod_uid: holder for holder in before} | dict(self._holders)
 
-    def restore_limits(self, memory: memory_limits.LimitsOfNode, compute: memory_limits.LimitsOfNode) -> None:
+    def restore_limits(self, memory: LimitsOfNode, compute: LimitsOfNode) -> None:
         """Take over the results about limits from the published status, once, at start."""
         self._limits, self._compute = memory, compute
 
     def uncordon(self, gpu_uuids: Iterable[str]) -> None:
         """Lift cordons, and ask for limits again."""
         self._health = health.uncordon(self._health, gpu_uuids)
-        self._limits, self._compute = memory_limits.LimitsOfNode(), memory_limits.LimitsOfNode()
+        self._limits, self._compute = LimitsOfNode(), LimitsOfNode()
 
     def drain(self, reasons: Mapping[str, str], now: float) -> None:
         """Take GPUs out of service: UUID → why."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from cotenant_agent.enforcement.memory_limits import DeviceLimit, LimitsOfNode, LimitState
+from cotenant_agent.enforcement.read_back import DeviceLimit, LimitsOfNode, LimitState
 from cotenant_agent.gpus import capabilities
 from cotenant_agent.reports.node_view import NodeView
 

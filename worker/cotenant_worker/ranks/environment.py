@@ -201,7 +201,6 @@ def rank_environment(
         "COTENANT_RANK": str(assignment.rank),
         "COTENANT_RANKS": str(group.size),
         "COTENANT_MASTER": at(group.master_addr, group.master_port),
-        "COTENANT_POD_RANK": str(assignment.local_rank),
         "COTENANT_POD_RANKS": str(len(local)),
         "COTENANT_NODES": str(len(pods)),
         "COTENANT_GRANT": str(assignment.grant),
@@ -270,7 +269,6 @@ def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str
         "COTENANT_RUN_NAME": contract.uid,
         "COTENANT_WORKERS": str(contract.world_size),
         "COTENANT_WORKERS_MIN": str(contract.workers_min or contract.world_size),
-        "COTENANT_USE_GPU": str(int(any(rank.gpus for pod in contract.pods for rank in pod.ranks))),
     }
 
 

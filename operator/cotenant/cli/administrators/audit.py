@@ -18,8 +18,8 @@ from cotenant.cli.administrators.audit_findings import (
     starved_borrowers,
     unused_guarantees,
 )
-from cotenant.cli.administrators.gpu_shares import counted_gpus, gpu_views
-from cotenant.cli.administrators.gpus import GPU_NODES
+from cotenant.cli.administrators.gpu_shares import counted_gpus
+from cotenant.cli.administrators.gpus import GPU_NODES, gpus_now
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.tenants.jobs import made_by
 from cotenant.cli.tenants.records import run_of
@@ -75,7 +75,7 @@ def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[l
     queues = {one["metadata"]["name"]: one for one in connection.read(object_path("queues"))["items"]}
     tree = connection.get("/queuetrees")["items"]
     jobs = connection.get("/explanations")["items"]
-    gpus = list(gpu_views(connection.read(GPU_NODES)["items"]))
+    gpus = gpus_now(connection, connection.read(GPU_NODES)["items"], now)
     try:
         lately = {one["status"].get("queue", "") for one in connection.get("/runs")["items"]}
     except UserError as error:

@@ -87,7 +87,7 @@ def drain(connection: Connection, node: str, timeout_s: float) -> int:
         evict(connection, pod)
     for found in looks(connection, f"{GPU_NODES}/{node}", timeout_s):
         is_blind = is_silent(found.get("status") or {}, datetime.now(UTC))
-        held = jobs_of(running(connection, pods)) if is_blind else holders(found)
+        held = jobs_of(running(connection, pods)) if is_blind else drain_gpu.holders(found)
         if not held:
             seen = "no pod of a job is left; its agent is silent" if is_blind else "no job holds anything"
             print(f"{node}: {seen}; `kubectl cotenant drain {node} --undo` when it is well")
@@ -115,9 +115,3 @@ def running(connection: Connection, pods: str) -> list[dict[str, Any]]:
 
 def jobs_of(pods: list[dict[str, Any]]) -> list[str]:
     return sorted({f"{one['namespace']}/{(one.get('labels') or {}).get(names.LABEL_JOB, one['name'])}" for one in pods})
-
-
-def holders(node: dict[str, Any]) -> list[str]:
-    """Jobs that hold GPUs of the node, as its agent reports them. A job holds them until its pods are gone."""
-    status = node.get("status") or {}
-    return sorted({f"{one['namespace']}/{one['job']}" for one in status.get("holders") or ()})

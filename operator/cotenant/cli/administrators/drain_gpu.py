@@ -38,7 +38,7 @@ def drain(connection: Connection, gpu: tuple[str, str], reason: str, timeout_s: 
     print(f"{node}: asked to take {uuid} out", flush=True)
     out = False
     for there in looks(connection, path, timeout_s):
-        held = _holders(there, uuid)
+        held = holders(there, uuid)
         if not out and HEALTH_DRAINED in named(there, uuid).get("health", ""):
             out = True
             print(f"{node}: {uuid}: handed out no more", flush=True)
@@ -70,9 +70,13 @@ def release(connection: Connection, node: str, uuid: str) -> int:
     return EXIT_REFUSED
 
 
-def _holders(node: Document, uuid: str) -> list[str]:
-    holders = (node.get("status") or {}).get("holders") or ()
-    found = (one for one in holders if any(gpu["uuid"] == uuid for gpu in one.get("gpus") or ()))
+def holders(node: Document, uuid: str = "") -> list[str]:
+    """Jobs that hold the GPU, or any GPU of the node, as its agent reports them. A job holds them until its pods are
+    gone.
+    """
+    found = (node.get("status") or {}).get("holders") or ()
+    if uuid:
+        found = [one for one in found if any(gpu["uuid"] == uuid for gpu in one.get("gpus") or ())]
     return sorted({f"{one['namespace']}/{one['job']}" for one in found})
 
 

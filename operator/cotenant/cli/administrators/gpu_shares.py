@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from cotenant import names
 
 Document: TypeAlias = Mapping[str, Any]
 WHOLE = 1000
+SILENT: Final = "Silent"
+"""State of a node whose agent is not heard: what it reported last is not shown as current use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def with_silent(nodes: Iterable[Document], now: datetime) -> Iterator[Document]:
     """The GPUNodes, those as `Silent` whose agent has not been heard: nobody knows what is free there."""
     for node in nodes:
         status = node.get("status") or {}
-        yield {**node, "status": {**status, "node": "Silent"}} if is_silent(status, now) else node
+        yield {**node, "status": {**status, "node": SILENT}} if is_silent(status, now) else node
 
 
 def counted_gpus(amount: float) -> str:
@@ -100,9 +102,10 @@ def gpu_views(nodes: Iterable[Document]) -> Iterator[GpuView]:
         status = node.get("status") or {}
         shares = _shares(status)
         simulated = bool(status.get("simulated"))
+        is_blind = simulated or status.get("node") == SILENT
         strangers = [one.get("uuid") for one in status.get("strangers") or ()]
         for gpu in sorted(status.get("gpus") or (), key=lambda one: int(one.get("index", 0))):
-            used = {} if simulated else gpu.get("used") or {}
+            used = {} if is_blind else gpu.get("used") or {}
             yield GpuView(
                 node=node["metadata"]["name"],
                 index=gpu.get("index", 0),

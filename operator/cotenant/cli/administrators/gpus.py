@@ -65,13 +65,17 @@ def as_cordoned(connection: Connection, nodes: Sequence[Document]) -> list[Docum
     return seen
 
 
+def gpus_now(connection: Connection, nodes: Sequence[Document], now: datetime) -> list[GpuView]:
+    """Every GPU of these GPUNodes, with the states of the nodes as they are now."""
+    return list(gpu_views(with_silent(as_cordoned(connection, nodes), now)))
+
+
 def listed(args: argparse.Namespace) -> int:
     connection = connect(args)
 
     def answer() -> str:
         nodes = connection.read(GPU_NODES)
-        there = with_silent(as_cordoned(connection, nodes["items"]), datetime.now(UTC))
-        found = [one for one in gpu_views(there) if is_asked(one, args)]
+        found = [one for one in gpus_now(connection, nodes["items"], datetime.now(UTC)) if is_asked(one, args)]
         return printed(
             nodes,
             args.output,

@@ -8,16 +8,12 @@ suspending it. Its owner can resume it, and the verb says so.
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
-from cotenant import names
 from cotenant.cli.tenants.jobs import refuse_session, suspend
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.object_names import ObjectName, named
 from cotenant.sdk.job_paths import object_path
-
-OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -22,6 +22,7 @@ from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, 
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
 from cotenant.cli.terminal.connection import Connection, connect
+from cotenant.sdk.job_paths import below
 
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 APPLY: Final = "kubectl apply --server-side --force-conflicts -f charts/cotenant/crds/"
@@ -60,9 +61,7 @@ class StoredKind:
         return base64.b64encode(digest[:8]).decode()
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-        tail = f"/{quote(name, safe='')}" if name else ""
-        return f"/apis/{names.GROUP}/{self.storage}{scope}/{self.plural}{tail}"
+        return below(f"/apis/{names.GROUP}/{self.storage}", namespace, self.plural, name)
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

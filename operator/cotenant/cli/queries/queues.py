@@ -11,6 +11,7 @@ from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import Colour, painted, table
 from cotenant.cli.terminal.watch import show_found
+from cotenant.sdk.answer_texts import fair_share, percent
 
 HEADER = ("QUEUE", "GUARANTEED", "USED", "BORROWED", "LIMIT", "RUNNING", "WAITING", "SHARE")
 BUDGET_HEADER = ("BUDGET LEFT", "ENDS", "RENEWS")
@@ -51,7 +52,7 @@ def cells(queue: Mapping[str, Any]) -> tuple[str, ...]:
         ", ".join(limits) or "-",
         str(status["holding"]),
         str(status["waiting"]),
-        "-" if status["broken"] else _percent(status["share"]["ppm"]),
+        "-" if status["broken"] else percent(status["share"]["ppm"]),
     )
 
 
@@ -73,7 +74,7 @@ def _day(timestamp: str | None) -> str:
 
 def arithmetic(queue: Mapping[str, Any]) -> Iterator[str]:
     """How the share of one queue is computed, line by line. The largest term decides."""
-    status, share = queue["status"], queue["status"]["share"]
+    status = queue["status"]
     yield ""
     yield painted(queue["metadata"]["name"], Colour.BOLD)
     if status["broken"]:
@@ -81,12 +82,7 @@ def arithmetic(queue: Mapping[str, Any]) -> Iterator[str]:
         return
     for line in status["quotas"]:
         yield f"  {_quota(line)}"
-    for one in share["terms"]:
-        of = one["class"] or "all GPUs"
-        yield f"  borrows {one['borrowed']} of {one['capacity']} ({of}): {_percent(one['ppm'])}"
-    most = max((one["ppm"] for one in share["terms"]), default=0)
-    yield f"  {_percent(most)} + {_percent(share['pastPpm'])} by past borrowing, / weight {share['weight']}"
-    yield f"  = {_percent(share['ppm'])}: the lower share goes first"
+    yield from (f"  {line}" for line in fair_share(status["share"]))
 
 
 def _quota(line: Mapping[str, Any]) -> str:
@@ -100,7 +96,3 @@ def _quota(line: Mapping[str, Any]) -> str:
     if used > there:
         text += f" + {used - there:g} borrowed"
     return text + (f", may hold {line['limit']}" if line["limit"] is not None else ", may borrow whatever is lent")
-
-
-def _percent(ppm: int) -> str:
-    return f"{ppm / 10_000:.2f} %" if ppm < 1_000_000_000 else "after all others (weight 0)"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.tenants.records import HOUR, LISTED_MAX, Run, gpu_hours, run_of, runs_of
-from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.cluster_verb import cluster_verb, time
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.output import printed, table
@@ -20,7 +19,6 @@ from cotenant.cli.terminal.watch import show
 from cotenant.sdk.job_paths import object_path
 
 BY: Final = ("job", "queue", "user", "class", "namespace")
-_UNITS: Final = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,6 +29,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--by", choices=BY, default="job", help="what to add up by (default: each job)")
     parser.add_argument(
         "--since",
+        type=time,
         default="30d",
         metavar="TIME",
         help="only runs that ended within this time: 12h, 7d, 4w (default: 30d)",
@@ -45,7 +44,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    prices, span = prices_of(args.price), span_of(args.since)
+    prices = prices_of(args.price)
     job = named(args, args.job) if args.job else None
     connection = job[0] if job else connect(args)
 
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             runs: Sequence[Run] = [run_of(connection, job[1])]
         else:
             found = runs_of(connection, everywhere=args.all_namespaces, most=LISTED_MAX)["items"]
-            after = datetime.now(UTC) - span
+            after = datetime.now(UTC) - args.since
             runs = [one for one in found if _ended(one) >= after]
         return answered(args, connection, list(added_up(runs, args.by, prices)), prices)
 
@@ -166,14 +165,6 @@ def prices_of(texts: Iterable[str]) -> dict[str, Decimal]:
             raise UserError(f"--price {text}: give CLASS=AMOUNT, such as H100=2.50, or *=1 for any class", EXIT_USAGE)
         found[name] = price
     return found
-
-
-def span_of(text: str) -> timedelta:
-    """The time span of a text such as `7d`. Raises UserError."""
-    found = re.fullmatch(r"(\d{1,5})([mhdw])", text)
-    if found is None:
-        raise UserError(f"--since {text}: give a number and m, h, d or w, such as 7d", EXIT_USAGE)
-    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
 
 
 def _ended(run: Run) -> datetime:

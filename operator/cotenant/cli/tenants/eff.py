@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, percent, run_of
+from cotenant.cli.tenants.records import Run, gpu_hours, length, percent, run_of
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.output import Colour, painted
 from cotenant.cli.terminal.watch import show_found
 from cotenant.names import ENOUGH_SAMPLES
+from cotenant.sdk.answer_texts import asked
 
 GIB = 1024
 

@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Iterator
 from functools import partial
 
-from cotenant.cli.tenants.records import Run, asked, gpu_hours, length, local_time, run_of, runs_of
+from cotenant.cli.tenants.records import Run, gpu_hours, length, local_time, run_of, runs_of
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.output import Colour, counted, object_table, painted
 from cotenant.cli.terminal.watch import show_found
+from cotenant.sdk.answer_texts import asked
 
 HEADER = ("NAME", "OUTCOME", "QUEUE", "ASKED", "RAN", "GPU-HOURS", "ATTEMPTS", "FINISHED")
 WIDE = ("USER", "MESSAGE")

@@ -7,17 +7,16 @@ and a policy of the API server decide who may answer.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
 from cotenant import names
 from cotenant.api.scalars.quantities import QuantityError, parse_gpus, parse_memory
 from cotenant.cli.errors import EXIT_USAGE, UserError
-from cotenant.cli.terminal.cluster_verb import cluster_verb
+from cotenant.cli.terminal.cluster_verb import cluster_verb, time
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.object_names import ObjectName, named
 from cotenant.cli.terminal.output import table
@@ -41,7 +40,6 @@ _READERS: Final[dict[str, tuple[Callable[[str], int], str]]] = {
 """What reads an amount, and an example of one."""
 OVER: Final = frozenset({"Denied", "Revoked", "Expired"})
 """Phases of requests that have ended."""
-_UNITS: Final = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -55,7 +53,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="what to add, one word for each line of the quota: gpus=4,class=H100,zone=eu-1,user=ann,guaranteed=2",
     )  # fmt: skip
     until = ask.add_mutually_exclusive_group(required=True)
-    until.add_argument("--for", dest="period", metavar="TIME", help="how long the grant lasts: 36h, 14d, 2w")
+    until.add_argument("--for", type=time, dest="period", metavar="TIME", help="how long the grant lasts: 36h, 14d, 2w")
     until.add_argument("--until", metavar="MOMENT", help="when the grant ends: 2030-01-31 or 2030-01-31T18:00:00Z")
     ask.add_argument("--reason", required=True, metavar="TEXT", help="the purpose, which the administrator reads")
     ask.add_argument("--queue", metavar="QUEUE", help="queue (default: the one that serves the namespace)")
@@ -75,7 +73,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run_request(args: argparse.Namespace) -> int:
     connection = connect(args)
-    until = _moment(args.until) if args.until else after(args.period, datetime.now(UTC))
+    until = _moment(args.until) if args.until else _shown(datetime.now(UTC) + args.period)
     metadata = {"name": args.name} if args.name else {"generateName": "more-"}
     queue = {"queue": args.queue} if args.queue else {}
     body = {
@@ -187,13 +185,6 @@ def _amount(name: str, value: str) -> int | str:
     return int(value) if name in {"gpus", "guaranteed"} and value.isdigit() else value
 
 
-def after(period: str, now: datetime) -> str:
-    match = re.fullmatch(r"([1-9][0-9]{0,3})([hdw])", period)
-    if match is None:
-        raise UserError(f"{period!r} is no time from now: write for example 36h, 14d or 2w", EXIT_USAGE)
-    return (now + timedelta(seconds=int(match[1]) * _UNITS[match[2]])).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _moment(text: str) -> str:
     """A time as RFC 3339 in UTC. A date stands for the end of that day."""
     try:
@@ -202,4 +193,8 @@ def _moment(text: str) -> str:
         raise UserError(f"{text!r} is no moment: write for example 2030-01-31T18:00:00Z", EXIT_USAGE) from None
     if len(text) == len("2030-01-31"):
         at = at.replace(hour=23, minute=59, second=59)
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _shown(at if at.tzinfo else at.replace(tzinfo=UTC))
+
+
+def _shown(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -26,13 +26,6 @@ def runs_of(connection: Connection, *, everywhere: bool, most: int) -> dict[str,
     return connection.get(f"{path}?limit={most}")
 
 
-def asked(status: Run) -> str:
-    """What the run asked for: `2 × 0.4 H100`."""
-    workers, gpu = status.get("workers", 1), status.get("gpu", "")
-    size = gpu if workers == 1 else f"{workers} × {gpu}"
-    return f"{size} {status.get('gpuClass', '')}".strip()
-
-
 def gpu_hours(amount: int, hour: int = HOUR) -> str:
     """GPU-hours to a hundredth, or to a thousandth below a tenth; rounded half up. `hour`: one of them in `amount`."""
     if 0 < amount * 10 < hour:

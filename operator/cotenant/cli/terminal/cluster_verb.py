@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from cotenant.cli.terminal.connection import add_arguments
 from cotenant.cli.terminal.output import add_format
@@ -43,9 +44,20 @@ def add_timeout(parser: argparse.ArgumentParser, default_s: float, text: str) ->
 
 
 def seconds(text: str) -> float:
-    """Seconds of a number, or of a time as kubectl takes it: `90`, `90s`, `15m`, `1h30m`."""
-    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", text)
-    if found is None or not text:
-        raise argparse.ArgumentTypeError(f"write seconds, or a time such as 90s or 15m, not {text}")
-    hours, minutes, rest = (float(part or 0) for part in found.groups())
-    return hours * 3600 + minutes * 60 + rest
+    """Seconds of a number, or of a time: `90`, `90s`, `1h30m`. Raises ArgumentTypeError."""
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else time(text).total_seconds()
+
+
+def time(text: str) -> timedelta:
+    """A time as kubectl takes it, or in days and weeks: `90s`, `1h30m`, `7d`, `4w`. Raises ArgumentTypeError."""
+    found = _TIME.fullmatch(text)
+    span = timedelta(**{unit: float(amount) for unit, amount in found.groupdict("0").items()} if found else {})
+    if not span:
+        raise argparse.ArgumentTypeError(f"write a time such as 90s, 1h30m, 7d or 4w, not {text}")
+    return span
+
+
+_TIME: Final = re.compile(
+    "".join(rf"(?:(?P<{unit}>\d{{1,5}}){unit[0]})?" for unit in ("weeks", "days", "hours", "minutes"))
+    + r"(?:(?P<seconds>\d{1,6}(?:\.\d+)?)s)?"
+)

@@ -134,9 +134,7 @@ class RestKube:
     async def watch(
         self, resource: Resource, version: int, *, name: str = ""
     ) -> AsyncGenerator[Sequence[WatchEvent], None]:
-        session, path = self._session, resource.path()
-        if session is None:
-            raise RuntimeError("RestKube is used outside of `async with`")
+        session, path = self._opened(), resource.path()
         query = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true"} | _only(name)
         stream = WatchStream(resource.plural)
         try:
@@ -194,9 +192,7 @@ class RestKube:
     def log(
         self, pod: str, namespace: str, query: Mapping[str, str]
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        if self._session is None:
-            raise RuntimeError("RestKube is used outside of `async with`")
-        return log_of(self._session, self._configuration, (namespace, pod), query)
+        return log_of(self._opened(), self._configuration, (namespace, pod), query)
 
     async def _call(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
@@ -204,11 +200,9 @@ class RestKube:
         """Send one call with its retries. All five verbs are safe to repeat: names are ours, patches are guarded."""
         last, answered, webhook_failed = "", 0, 0
         for attempt in range(self._retry.attempts):
-            session = self._session
-            if session is None:
-                raise RuntimeError("RestKube is used outside of `async with`")
             try:
                 async with self._semaphore.acquire(priority_of(method, path)):
+                    session = self._opened()  # not before: it may be replaced while this call is in line
                     if method != "GET":
                         self._before_write(f"{method} {path}")
                     code, headers, raw = await self._send(session, method, path, query, body)
@@ -260,6 +254,11 @@ class RestKube:
             **way_to(self._configuration),
         ) as response:
             return response.status, response.headers, await response.read()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("RestKube is used outside of `async with`")
+        return self._session
 
     def _open(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(

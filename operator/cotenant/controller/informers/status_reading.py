@@ -45,11 +45,11 @@ def read_status(raw: Mapping[str, Any]) -> StatusRead:
 
 
 def _remove(document: dict[str, Any], path: tuple[int | str, ...]) -> None:
-    """Leave out the field at the path."""
+    """Leave out the field at the path, if it is still there."""
     *above, last = path
     at: Any = document
     for part in above:
-        at = at[part]
+        at = at.get(part) if isinstance(at, dict) else at[part]
         if not isinstance(at, dict | list):
             return
     if isinstance(at, dict):

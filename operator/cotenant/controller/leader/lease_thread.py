@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
 from collections.abc import Callable
+from functools import partial
 
+from cotenant.controller.client import loop_thread
 from cotenant.controller.client.kube import UnreachableError
 from cotenant.controller.client.rest import RestKube
 from cotenant.controller.leader.election import LeaderElector
@@ -26,7 +27,7 @@ class LeaseThread:
         self._elector = elector
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._thread: threading.Thread | None = None
+        self._ended: asyncio.Future[BaseException | None] | None = None
 
     async def run(self, on_change: Callable[[bool], None]) -> None:
         """Raise the error that ended the thread. Cancelling leaves the thread running: `stop` ends it.
@@ -34,37 +35,20 @@ class LeaseThread:
         `on_change` is called in the loop of the caller, with each change of `LeaderElector.is_leader`.
         """
         home = asyncio.get_running_loop()
-        ended: asyncio.Future[BaseException | None] = home.create_future()
 
         def notify(is_leader: bool) -> None:
-            if not home.is_closed():
-                home.call_soon_threadsafe(on_change, is_leader)
+            loop_thread.call_in(home, partial(on_change, is_leader))
 
-        def finish(error: BaseException | None) -> None:
-            if not ended.done():
-                ended.set_result(error)
-
-        def body() -> None:
-            error: BaseException | None = None
-            try:
-                asyncio.run(self._hold_lease(notify))
-            except BaseException as raised:
-                error = raised
-            if not home.is_closed():
-                home.call_soon_threadsafe(finish, error)
-
-        self._thread = threading.Thread(target=body, name="lease", daemon=True)
-        self._thread.start()
-        raise RuntimeError("the thread of the Lease has ended") from await asyncio.shield(ended)
+        self._ended = loop_thread.start("lease", partial(self._hold_lease, notify))
+        raise RuntimeError("the thread of the Lease has ended") from await asyncio.shield(self._ended)
 
     async def stop(self) -> None:
         """Release the Lease and end the thread."""
-        if self._thread is None or self._loop is None or self._stop is None:
+        if self._ended is None or self._loop is None or self._stop is None or self._ended.done():
             return
-        if self._thread.is_alive():
-            with contextlib.suppress(RuntimeError):  # after an error, the loop closes a moment before the thread ends
-                self._loop.call_soon_threadsafe(self._stop.set)
-            await asyncio.to_thread(self._thread.join, RELEASE_S + 1.0)
+        with contextlib.suppress(RuntimeError):  # after an error, the loop closes a moment before the thread ends
+            self._loop.call_soon_threadsafe(self._stop.set)
+        await asyncio.wait({self._ended}, timeout=RELEASE_S + 1.0)
 
     async def _hold_lease(self, notify: Callable[[bool], None]) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()

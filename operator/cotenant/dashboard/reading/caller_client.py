@@ -8,11 +8,11 @@ form for: answers to QuotaRequests. A refusal of the API server is a `DeniedErro
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import aiohttp
 import orjson
@@ -27,11 +27,11 @@ from cotenant.controller.client.kube import (
     VersionGoneError,
     WatchEvent,
 )
-from cotenant.controller.client.replies import read_reply
 from cotenant.controller.client.watch_stream import GONE, WatchStream
 from cotenant.dashboard.reading.pod_streams import PIECE_BYTES, PROTOCOL, PodStream, output
-from cotenant.sdk.api_session import Server, connector, way_to
-from cotenant.sdk.proxies import proxy_of
+from cotenant.sdk.api_session import ApiSession, connector, way_to
+from cotenant.sdk.errors import CotenantError, CredentialsError
+from cotenant.sdk.kubeconfig import ApiServer
 
 SELF_SUBJECT_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
 SELF_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
@@ -45,8 +45,6 @@ CONNECTIONS: Final = 32
 STREAMS_OF_ONE: Final = 256
 """At most this many connections into pods per caller."""
 LOG_BYTES: Final = 64 * 1024
-MERGE_PATCH: Final = "application/merge-patch+json"
-ANSWER_BYTES: Final = 64 * 1024 * 1024
 
 
 class DeniedError(RuntimeError):
@@ -78,36 +76,9 @@ class Scope:
         return {key: one for key, one in (("labelSelector", self.labels), ("fieldSelector", fields)) if one}
 
 
-class CallerCredentials(Server, Protocol):
-    """The address of the API server and the proof of who the caller is."""
-
-    @property
-    def url(self) -> str: ...
-
-    def authorization(self) -> dict[str, str]:
-        """The header of one request. It may read files and run programs."""
-
-    def tls(self) -> ssl.SSLContext: ...
-
-
-@dataclass(frozen=True, slots=True)
-class TokenOfCaller:
-    """A bearer token, and the authority that signed the API server's certificate."""
-
-    url: str
-    authority: Path
-    token: str = field(repr=False)
-    tls_server_name: None = None
-
-    @property
-    def proxy(self) -> str:
-        return proxy_of(self.url, {})
-
-    def authorization(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}"}
-
-    def tls(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=self.authority)
+def token_of_caller(url: str, authority: Path, token: str) -> ApiServer:
+    """The API server with a bearer token. `authority`: the certificates that signed the API server's certificate."""
+    return ApiServer(url, "", {"certificate-authority": str(authority)}, {"token": token})
 
 
 class CallerClient:
@@ -116,20 +87,10 @@ class CallerClient:
     Its credentials appear in no message and in no representation.
     """
 
-    def __init__(self, credentials: CallerCredentials) -> None:
-        self._credentials = credentials
-        self._url = credentials.url.rstrip("/")
-        self._session = aiohttp.ClientSession(
-            connector=self._connector(CONNECTIONS),
-            timeout=aiohttp.ClientTimeout(total=CALL_S, sock_connect=5.0),
-            headers={"Accept": "application/json", "User-Agent": "cotenant-dashboard"},
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+    def __init__(self, server: ApiServer) -> None:
+        self._api = ApiSession(server, CALL_S, CONNECTIONS)
         self._streams: aiohttp.ClientSession | None = None
-
-    def _connector(self, limit: int) -> aiohttp.TCPConnector:
-        tls = self._credentials.tls() if self._url.startswith("https") else True
-        return connector(self._credentials.proxy, tls, limit)
+        self._is_over = False
 
     async def pages(self, scope: Scope) -> AsyncGenerator[Listing, None]:
         """The objects of the scope, page by page. All pages have one version."""
@@ -148,24 +109,13 @@ class CallerClient:
 
     async def watch(self, scope: Scope, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
         """Changes after this version, for about a minute. May also raise VersionGoneError."""
-        path, stream = scope.resource.path(scope.namespace), WatchStream(scope.resource.plural)
-        headers = await self._authorization()
+        stream = WatchStream(scope.resource.plural)
         query = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true"}
-        try:
-            async with self._session.get(
-                self._url + path,
-                params=query | scope.selectors | {"timeoutSeconds": str(WATCH_S)},
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=QUIET_S),
-                **way_to(self._credentials),
-            ) as response:
-                if response.status != 200:
-                    _raise(response.status, await response.read())
-                async for chunk in response.content.iter_any():
-                    if events := stream.feed(chunk):
-                        yield events
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise UnreachableError(f"watch of {scope.resource.plural} broke: {type(error).__name__}") from error
+        query |= scope.selectors | {"timeoutSeconds": str(WATCH_S)}
+        with _as_its_own():
+            async for chunk in self._api.chunks(scope.resource.path(scope.namespace), query, QUIET_S):
+                if events := stream.feed(chunk):
+                    yield events
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Document:
         return await self._document("GET", resource.path(namespace, name), {})
@@ -198,7 +148,8 @@ class CallerClient:
         return PodStream(await self._stream(namespace, pod, "portforward", [("ports", str(port))]))
 
     async def close(self) -> None:
-        await self._session.close()
+        self._is_over = True
+        await self._api.close()
         if self._streams is not None:
             await self._streams.close()
 
@@ -208,24 +159,23 @@ class CallerClient:
         """A WebSocket to the pod. It has a connection pool of its own, so that streams cannot use up the connections
         for reads.
         """
-        if self._session.closed:
-            raise UnreachableError("the login is over")
-        if self._streams is None:
-            self._streams = aiohttp.ClientSession(
-                connector=self._connector(STREAMS_OF_ONE),
-                timeout=aiohttp.ClientTimeout(total=None, connect=CALL_S, sock_connect=5.0),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        path = PODS.path(namespace, pod, what)
-        headers = await self._authorization()
+        server = self._server()
+        with _as_its_own():
+            if self._streams is None:
+                self._streams = aiohttp.ClientSession(
+                    connector=connector(server.proxy, server.tls() if server.is_https else True, STREAMS_OF_ONE),
+                    timeout=aiohttp.ClientTimeout(total=None, connect=CALL_S, sock_connect=5.0),
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                )
+            headers = await asyncio.to_thread(server.authorization)
         try:
             return await self._streams.ws_connect(
-                self._url + path,
+                server.url.rstrip("/") + PODS.path(namespace, pod, what),
                 params=query,
                 headers=headers,
                 protocols=(PROTOCOL,),
                 max_msg_size=PIECE_BYTES,
-                **way_to(self._credentials),
+                **way_to(server),
             )
         except aiohttp.WSServerHandshakeError as error:
             if error.status == 429 or error.status >= 500:
@@ -236,12 +186,10 @@ class CallerClient:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UnreachableError(f"the API server is not reached: {type(error).__name__}") from error
 
-    async def _authorization(self) -> dict[str, str]:
-        """The header. Raises UnreachableError if the credentials cannot be obtained."""
-        try:
-            return await asyncio.to_thread(self._credentials.authorization)
-        except Exception as error:  # of a file, or of a program of the person's own
-            raise UnreachableError(f"it is not known who asks: {error}") from error
+    def _server(self) -> ApiServer:
+        if self._is_over:
+            raise UnreachableError("the login is over")
+        return self._api.server
 
     async def _document(
         self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
@@ -256,32 +204,28 @@ class CallerClient:
     async def _bytes(
         self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
     ) -> bytes:
-        headers = await self._authorization()
-        try:
-            async with self._session.request(
-                method,
-                self._url + path,
-                params=query,
-                data=None if body is None else orjson.dumps(body),
-                headers=headers | {"Content-Type": MERGE_PATCH if method == "PATCH" else "application/json"},
-                allow_redirects=False,
-                **way_to(self._credentials),
-            ) as response:
-                raw = await response.read()
-                if response.status >= 300:
-                    _raise(response.status, raw)
-                return raw
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise UnreachableError(f"the API server is not reached: {type(error).__name__}") from error
+        self._server()
+        with _as_its_own():
+            return await self._api.content(method, path, body, query)
 
 
 _KINDS: Final = ((SELF_SUBJECT_REVIEWS, "SelfSubjectReview"), (SELF_ACCESS_REVIEWS, "SelfSubjectAccessReview"))
 
 
-def _raise(code: int, raw: bytes) -> None:
-    message = read_reply(code, raw).message
-    if code == GONE:
-        raise VersionGoneError(message)
-    if code == 429 or code >= 500:
-        raise UnreachableError(message or f"the API server answered {code}")
-    raise DeniedError(code, message)
+@contextmanager
+def _as_its_own() -> Iterator[None]:
+    """Raises errors of the way to the API server as those of this client."""
+    try:
+        yield
+    except (UnreachableError, VersionGoneError):
+        raise
+    except (CredentialsError, OSError) as error:  # of a file, or of a program of the person's own
+        raise UnreachableError(f"it is not known who asks: {error}") from error
+    except CotenantError as error:
+        if error.code == GONE:
+            raise VersionGoneError(str(error)) from error
+        if not error.code:  # strangers read it at the login: no addresses
+            raise UnreachableError(f"the API server is not reached: {type(error.__cause__).__name__}") from error
+        if error.code == 429 or error.code >= 500:
+            raise UnreachableError(str(error)) from error
+        raise DeniedError(error.code, str(error)) from error

@@ -8,10 +8,11 @@ are Unix seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from cotenant import names
 from cotenant.api.scalars.quantities import QuantityError, parse_duration
 from cotenant.controller.client.kube import Document
 
@@ -171,14 +172,20 @@ class GpuHold:
 class GpuNodeRow:
     name: str
     state: str = ""
-    """Ready, Cordoned or NotReady."""
+    """Ready, Cordoned or NotReady; Silent in a row of `at`."""
     heartbeat: float | None = None
+    silent_after_s: int = names.HEARTBEATS_MISSED * names.HEARTBEAT_S
     is_simulated: bool = False
     isolation: str = ""
     gpus: tuple[WallGpu, ...] = ()
     holds: tuple[GpuHold, ...] = ()
     strangers: frozenset[str] = frozenset()
     """UUIDs of GPUs with a process that has no grant."""
+
+    def at(self, now: float) -> GpuNodeRow:
+        """The row at this time. `Silent`: its agent has missed so many heartbeats that no job starts there."""
+        heard = self.heartbeat is not None and now - self.heartbeat <= self.silent_after_s
+        return self if heard or self.state == "Unreadable" else replace(self, state="Silent")
 
 
 def gpu_node_row(document: Document) -> GpuNodeRow:
@@ -195,6 +202,7 @@ def _gpu_node_row(name: str, status: Mapping[str, Any]) -> GpuNodeRow:
         name=name,
         state=str(status.get("node") or ""),
         heartbeat=instant(status.get("heartbeat")),
+        silent_after_s=names.HEARTBEATS_MISSED * int(status.get("heartbeatSeconds") or names.HEARTBEAT_S),
         is_simulated=bool(status.get("simulated")),
         isolation=f"memory {levels.get('memory', 'None')}, compute {levels.get('compute', 'None')}",
         gpus=tuple(_wall_gpu(one, is_simulated=bool(status.get("simulated"))) for one in status.get("gpus") or ()),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from cotenant.controller.client.kube import Document
 from cotenant.core.model.lifecycle import Phase
 from cotenant.dashboard.reading.rows import JobRow, Row, instant
+from cotenant.sdk.answer_texts import asked
 
 DELETED: Final = "Deleted"
 """Outcome of a run whose job was deleted before the run ended."""
@@ -52,7 +52,7 @@ def run_row(document: Document) -> RunRow:
         outcome=str(status.get("outcome", "")),
         reason=str(status.get("reason", "")),
         message=str(status.get("message", "")),
-        asked=_asked(status),
+        asked=asked(status),
         created=instant(status.get("createdAt")),
         started=instant(status.get("startedAt")),
         finished=instant(status.get("finishedAt")),
@@ -80,8 +80,3 @@ def as_job(run: RunRow) -> JobRow:
         started=run.started,
         finished=run.finished,
     )
-
-
-def _asked(status: Mapping[str, Any]) -> str:
-    workers, gpu = status.get("workers") or 1, status.get("gpu", "")
-    return f"{gpu if workers == 1 else f'{workers} × {gpu}'} {status.get('gpuClass', '')}".strip()

@@ -34,9 +34,11 @@ class NodeView:
     """(way to give a GPU to a pod, why the node cannot use it; empty if it can)."""
 
 
-def node_view(document: Document | None, jobs: Iterable[JobRow], name: str, palette: Palette) -> NodeView | None:
+def node_view(
+    document: Document | None, jobs: Iterable[JobRow], name: str, palette: Palette, now: float
+) -> NodeView | None:
     """The page. Without the GPUNode document, which the caller may not read, it shows what readable jobs hold there."""
-    row = gpu_node_row(document) if document else None
+    row = gpu_node_row(document).at(now) if document else None
     here = [one for one in jobs if any(share.node == name for share in one.shares)]
     if row is None and not here:
         return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant.dashboard.views.wish import Paged, Wish, paged
+from cotenant.sdk.answer_texts import fair_share, percent
 
 ROWS: Final = 100
 WIDE: Final = 1000
@@ -94,8 +95,8 @@ def _tree_row(answer: Mapping[str, Any], scale: float) -> QueueRow:
         guaranteed=status["guaranteed"],
         running=status["holding"],
         waiting=status["waiting"],
-        share="" if status["broken"] else _percent(status["share"]["ppm"]),
-        arithmetic=_arithmetic(status["share"]),
+        share="" if status["broken"] else percent(status["share"]["ppm"]),
+        arithmetic=tuple(fair_share(status["share"])),
         broken=status["broken"],
         hold=str(status.get("hold") or ""),
         bars=tuple(_bar(one, scale) for one in status["quotas"]),
@@ -141,20 +142,6 @@ def _bar(quota: Mapping[str, Any], scale: float) -> QuotaBar:
         limit=None if limit is None else round(limit * scale, 1),
         says=says,
     )
-
-
-def _arithmetic(share: Mapping[str, Any]) -> tuple[str, ...]:
-    """How the operator computed the share, line by line, in the terms of its answer."""
-    terms = [
-        f"borrows {one['borrowed']} of {one['capacity']} ({one['class'] or 'all GPUs'}): {_percent(one['ppm'])}"
-        for one in share["terms"]
-    ]
-    past = f"+ {_percent(share['pastPpm'])} by past borrowing, / weight {share['weight']}"
-    return (*terms, past, f"= {_percent(share['ppm'])}: the lower share goes first")
-
-
-def _percent(ppm: int) -> str:
-    return f"{ppm / 10_000:.2f} %" if ppm < 1_000_000_000 else "after all others (weight 0)"
 
 
 def _number(amount: object) -> float:

@@ -9,7 +9,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from cotenant.controller.client.kube import UnreachableError
-from cotenant.dashboard.reading.caller_client import CallerClient, DeniedError, TokenOfCaller
+from cotenant.dashboard.reading.caller_client import CallerClient, DeniedError
+from cotenant.sdk.kubeconfig import ApiServer as Credentials
 
 PORT = (8888).to_bytes(2, "little")
 Kubelet = Callable[[web.WebSocketResponse], Awaitable[None]]
@@ -41,7 +42,7 @@ async def reached() -> AsyncIterator[Callable[[ApiServer], Awaitable[CallerClien
         app.router.add_get("/api/v1/namespaces/team-a/pods/nb-1/{what}", server.serve)
         listening = TestServer(app)
         await listening.start_server()
-        caller = CallerClient(TokenOfCaller(str(listening.make_url("")), None, "of-alice"))  # type: ignore[arg-type]
+        caller = CallerClient(Credentials(str(listening.make_url("")), "", {}, {"token": "of-alice"}))
         opened.extend((caller, listening))
         return caller
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.dashboard.reading.progress_trace import POINTS_MAX, ProgressTraces
 from cotenant.dashboard.reading.rows import JobRow, gpu_node_row, job_row
-from tests.cli.dashboard.played_cluster import at, gpu_node, job, share
+from tests.cli.dashboard.played_cluster import NOW, at, gpu_node, job, share
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -65,6 +66,20 @@ def test_a_node_has_its_gpus_and_who_holds_them() -> None:
     row = gpu_node_row(gpu_node(0, 2, holders=[holder]))
     assert [gpu.uuid for gpu in row.gpus] == ["GPU-0-0", "GPU-0-1"]
     assert [(hold.uuid, hold.job, hold.milli) for hold in row.holds] == [("GPU-0-1", "a", 100)]
+
+
+@pytest.mark.parametrize(
+    ("after_s", "status", "state"),
+    [
+        (30, {}, "Ready"),
+        (90, {}, "Silent"),
+        (90, {"heartbeatSeconds": 60}, "Ready"),
+        (0, {"heartbeat": None}, "Silent"),
+        (90, {"strangers": [{}]}, "Unreadable"),
+    ],
+)
+def test_a_node_whose_agent_is_not_heard_is_silent(after_s: float, status: dict[str, Any], state: str) -> None:
+    assert gpu_node_row(gpu_node(0, 1, **status)).at(NOW.timestamp() + after_s).state == state
 
 
 def test_how_busy_a_simulated_gpu_is_was_not_measured() -> None:

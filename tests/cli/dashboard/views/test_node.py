@@ -9,7 +9,9 @@ import pytest
 from cotenant.dashboard.reading.rows import HeldShare, JobRow
 from cotenant.dashboard.views.node import node_view
 from cotenant.dashboard.views.tenants import Palette
-from tests.cli.dashboard.played_cluster import gpu_node
+from tests.cli.dashboard.played_cluster import NOW, gpu_node
+
+SEEN = NOW.timestamp()
 
 ON_TWO = JobRow(
     namespace="red",
@@ -26,7 +28,7 @@ def node(**status: Any) -> dict[str, Any]:
 
 
 def test_a_job_over_two_nodes_is_shown_with_what_it_holds_here() -> None:
-    view = node_view(node(), [ON_TWO], "gpu-node-1", Palette())
+    view = node_view(node(), [ON_TWO], "gpu-node-1", Palette(), SEEN)
     assert view is not None
     assert [(gpu.brick.uuid, [part.job for part in gpu.brick.parts]) for gpu in view.gpus] == [
         ("GPU-1-0", ["wide"]),
@@ -39,6 +41,8 @@ def test_a_job_over_two_nodes_is_shown_with_what_it_holds_here() -> None:
     [
         ({}, ()),
         ({"node": "Cordoned"}, ("The node is Cordoned: it gets no new jobs.",)),
+        ({"heartbeat": "2020-01-01T00:00:00Z"}, ("The node is Silent: it gets no new jobs.",)),
+        ({"heartbeat": None}, ("The node is Silent: it gets no new jobs.",)),
         ({"strangers": [{"uuid": "GPU-1-0"}]}, ("Somebody without a grant uses 1 of its GPUs.",)),
         (
             {"conditions": [{"type": "DriverTooOld", "status": "True", "message": "535 is too old"},
@@ -48,7 +52,7 @@ def test_a_job_over_two_nodes_is_shown_with_what_it_holds_here() -> None:
     ],
 )  # fmt: skip
 def test_a_node_says_why_it_takes_no_more_work(status: dict[str, Any], reasons: tuple[str, ...]) -> None:
-    view = node_view(node(**status), [], "gpu-node-1", Palette())
+    view = node_view(node(**status), [], "gpu-node-1", Palette(), SEEN)
     assert view is not None
     assert view.reasons == reasons
 
@@ -56,14 +60,14 @@ def test_a_node_says_why_it_takes_no_more_work(status: dict[str, Any], reasons: 
 def test_memory_and_sensors_are_those_that_the_agent_sees() -> None:
     seen = {"uuid": "g", "index": 0, "class": "H100", "memoryMiB": 81920,
             "used": {"memoryMiB": 40960, "temperatureCelsius": 61, "powerWatts": 412}}  # fmt: skip
-    view = node_view(node(gpus=[seen], driverVersion="580.1"), [], "gpu-node-1", Palette())
+    view = node_view(node(gpus=[seen], driverVersion="580.1"), [], "gpu-node-1", Palette(), SEEN)
     assert view is not None
     assert [(gpu.memory, gpu.sensors) for gpu in view.gpus] == [("40Gi of 80Gi", "61 °C, 412 W")]
     assert ("Driver", "580.1") in view.figures
 
 
 def test_a_node_of_which_nothing_may_be_seen_has_no_page() -> None:
-    assert node_view(None, [ON_TWO], "gpu-node-9", Palette()) is None
-    view = node_view(None, [ON_TWO], "gpu-node-2", Palette())
+    assert node_view(None, [ON_TWO], "gpu-node-9", Palette(), SEEN) is None
+    view = node_view(None, [ON_TWO], "gpu-node-2", Palette(), SEEN)
     assert view is not None
     assert [gpu.brick.uuid for gpu in view.gpus] == ["GPU-2-0"]

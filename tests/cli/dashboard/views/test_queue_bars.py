@@ -28,7 +28,7 @@ def test_the_arithmetic_is_the_operators() -> None:
     row = tree_view(queue_tree(), Wish(text="vision")).rows.items[0]
     assert row.arithmetic == (
         "borrows 5 of 32 (H100): 15.62 %",
-        "+ 0.42 % by past borrowing, / weight 1",
+        "15.62 % + 0.42 % by past borrowing, / weight 1",
         "= 16.05 %: the lower share goes first",
     )
 

@@ -11,14 +11,9 @@ FOLDER: Final = "COTENANT_DECISION_LOG_FOLDER"
 
 
 def decision_log(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    for one in cluster.items("deployments"):
-        labels = one["metadata"].get("labels") or {}
-        pod = (one["spec"].get("template") or {}).get("spec") or {}
-        containers = pod.get("containers") or []
-        if labels.get("app.kubernetes.io/component") != "operator" or not containers:
-            continue
-        if not any(variable["name"] == FOLDER for each in containers for variable in each.get("env") or ()):
-            yield Diagnosis(
-                Severity.NOTE, "decision log", "is in the leader's memory: `history` and `showback` of deleted jobs end"
-                " when another replica leads", "to keep them: decisionLog.storage=PersistentVolumeClaim",
-            )  # fmt: skip
+    environments = list(cluster.environments("operator"))
+    if environments and not any(FOLDER in one for one in environments):
+        yield Diagnosis(
+            Severity.NOTE, "decision log", "is in the leader's memory: `history` and `showback` of deleted jobs end"
+            " when another replica leads", "to keep them: decisionLog.storage=PersistentVolumeClaim",
+        )  # fmt: skip

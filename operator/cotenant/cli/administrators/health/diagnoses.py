@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -38,6 +38,13 @@ class SeenCluster:
 
     def items(self, name: str) -> list[Mapping[str, Any]]:
         return list((self.seen.get(name) or {}).get("items") or ())
+
+    def environments(self, component: str) -> Iterator[dict[str, str]]:
+        """The environment of each container of the Deployments of this part of Cotenant."""
+        for one in self.items("deployments"):
+            pod = (one["spec"].get("template") or {}).get("spec") or {}
+            for container in pod.get("containers") or () if component_of(one) == component else ():
+                yield {variable["name"]: variable.get("value") or "" for variable in container.get("env") or ()}
 
     def may_not(self, name: str) -> bool:
         return any(one.startswith(f"{name}:") for one in self.refused)

@@ -136,24 +136,6 @@ PLATFORMS: Final = (
         " managedJobsNamespaceSelector",
     ),
 )  # fmt: skip
-NOT_SEEN: Final = frozenset(
-    [
-        "API Priority and Fairness",
-        "LimitRanges, sidecars and RuntimeClasses that add requests of CPU and memory to a job's pod",
-        "Pod Security `restricted`",
-        "a DNS domain other than `cluster.local`",
-        "node selectors of namespaces: OpenShift's projects, PodNodeSelector",
-        "nodes of Windows beside those of Linux",
-        "the descheduler",
-        "a parent chart with this one as a dependency",
-        "images by digest alone (Kyverno, Binary Authorization)",
-        "namespaces that deny all traffic; quotas that count limits; an APIService that is cut off",
-        "a mesh played by a MutatingAdmissionPolicy",
-        "private registries of tenants",
-        "schedulers that a platform gives every pod: GKE's `optimize-utilization`, Gardener's `bin-packing`",
-    ]
-)
-"""Rows of which a cluster shows no trace: they concern a namespace, a job or the way of the installation."""
 
 
 def platforms(cluster: SeenCluster) -> Iterator[Diagnosis]:

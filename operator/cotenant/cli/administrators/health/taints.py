@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cotenant.cli.administrators.health.agents import gpu_nodes
-from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, component_of
+from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
 
 TOLERATIONS: Final = "COTENANT_TOLERATIONS"
 KUBERNETES: Final = "node.kubernetes.io/"
@@ -38,10 +38,5 @@ def _has(tolerations: Sequence[Mapping[str, Any]], key: str) -> bool:
 
 def _tolerated(cluster: SeenCluster) -> list[Mapping[str, Any]] | None:
     """What worker pods tolerate, as the operator is set; None if that is not to be seen."""
-    for one in cluster.items("deployments"):
-        pod = (one["spec"].get("template") or {}).get("spec") or {}
-        for container in pod.get("containers") or () if component_of(one) == "operator" else ():
-            for variable in container.get("env") or ():
-                if variable["name"] == TOLERATIONS:
-                    return list(json.loads(variable.get("value") or "[]"))
-    return None
+    set_to = next((env[TOLERATIONS] for env in cluster.environments("operator") if TOLERATIONS in env), None)
+    return None if set_to is None else list(json.loads(set_to or "[]"))

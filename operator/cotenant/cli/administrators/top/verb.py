@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from cotenant.cli.administrators.gpu_shares import gpu_views, with_silent
-from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
+from cotenant.cli.administrators.gpus import GPU_NODES, gpus_now
 from cotenant.cli.administrators.top.keys import pressed
 from cotenant.cli.administrators.top.rows import TopData, listing
 from cotenant.cli.administrators.top.screen import room, screen, whole
@@ -68,7 +67,7 @@ def read(connection: Connection) -> TopData:
     nodes = connection.read(GPU_NODES)["items"]
     return TopData(
         queues=connection.get("/queuetrees")["items"],
-        gpus=list(gpu_views(with_silent(as_cordoned(connection, nodes), datetime.now(UTC)))),
+        gpus=gpus_now(connection, nodes, datetime.now(UTC)),
         jobs=connection.get("/explanations")["items"],
     )
 

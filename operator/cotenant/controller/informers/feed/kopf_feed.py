@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol, cast
 
 import kopf
 
+from cotenant.controller.client import loop_thread
 from cotenant.controller.client.kube import (
     BOOKINGS,
     CLUSTER_PROFILES,
@@ -182,33 +183,18 @@ def build_settings() -> kopf.OperatorSettings:
 
 async def run(sink: EventSink, resources: Iterable[Resource] = WATCHED) -> None:
     """Feed until cancelled. Raises FeedStoppedError when kopf ends by itself."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[BaseException | None] = loop.create_future()
     stop = threading.Event()
-    registry, settings = build_registry(EventBridge(sink, loop), resources), build_settings()
-
-    def set_ended(error: BaseException | None) -> None:
-        if not ended.done():
-            ended.set_result(error)
+    registry = build_registry(EventBridge(sink, asyncio.get_running_loop()), resources)
 
     async def operate() -> None:
         try:
-            await kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop)
+            await kopf.operator(registry=registry, settings=build_settings(), clusterwide=True, stop_flag=stop)
         finally:
             stop.set()  # kopf has a thread that waits for it, and its loop does not close before
 
-    def body() -> None:
-        error: BaseException | None = None
-        try:
-            asyncio.run(operate())
-        except BaseException as raised:
-            error = raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(set_ended, error)
-
     logging.getLogger("kopf").setLevel(logging.WARNING)
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # it warns of having no signals, as wanted
-    threading.Thread(target=body, name="kopf", daemon=True).start()
+    ended = loop_thread.start("kopf", operate)
     try:
         raise FeedStoppedError("the feed of Kubernetes events has ended") from await asyncio.shield(ended)
     finally:

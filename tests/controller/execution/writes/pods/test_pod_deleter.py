@@ -88,6 +88,14 @@ async def test_nothing_is_ended_while_the_api_server_does_not_answer() -> None:
     assert deleting(cache) == {"train-1-0": False, "train-1-1": False}
 
 
+async def test_nothing_is_ended_if_the_api_server_may_not_say_whether_the_job_is_gone() -> None:
+    kube, cache, deleter = two_pods()
+    kube.faults.add(Fault(call="GET trainingjobs/*", answer=Reply(Outcome.REFUSED, message="forbidden", code=403)))
+    refused = await deleter.delete_orphans(JOB, all_of(cache))
+    assert refused == "whether job train is gone was not answered (403): forbidden"
+    assert deleting(cache) == {"train-1-0": False, "train-1-1": False}
+
+
 async def test_a_pod_with_a_huge_grace_period_is_asked_again_and_has_the_shorter_one() -> None:
     _, cache, deleter = two_pods()
     await deleter.delete(cache.pods.of_job(JOB).values(), grace_s=100_000_000)

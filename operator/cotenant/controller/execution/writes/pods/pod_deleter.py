@@ -39,6 +39,8 @@ class PodDeleter:
         if reply.done and reply.document["metadata"]["uid"] == job.uid:
             self.cache.put(TRAINING_JOBS, reply.document)
             return ""
+        if not reply.done and reply.outcome is not Outcome.MISSING:
+            return f"whether job {job.name} is gone was not answered ({reply.code}): {reply.message}"
         return await self.carry_out(result)
 
     async def carry_out(self, result: ReconcileResult) -> str:
