@@ -171,7 +171,7 @@ class GpuHold:
 class GpuNodeRow:
     name: str
     state: str = ""
-    """Ready, Cordoned or NotReady."""
+    """`Ready`, `Cordoned`, `Tainted` or `NotReady`."""
     heartbeat: float | None = None
     is_simulated: bool = False
     isolation: str = ""
