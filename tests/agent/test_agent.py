@@ -1,7 +1,7 @@
 """The agent's turns against a cluster that can fail: what is written when, and what is never written."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from cotenant import __version__
+from cotenant.api.scalars.taints import TOLERATES_ALL
 from cotenant_agent.agent import Agent, slow_gpus, with_class_label
 from cotenant_agent.enforcement.attribution import FOREIGN
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
@@ -36,6 +37,7 @@ class FakeCluster(GPUNodeClient):
         self.failing: Exception | None = None
         self.labels: dict[str, str] = {}
         self.cordoned = False
+        self.taints: list[dict[str, str]] = []
         self.there: dict[str, Any] = {"metadata": {}}
         self.patches: list[Mapping[str, Any]] = []
         self.made = 0
@@ -49,7 +51,8 @@ class FakeCluster(GPUNodeClient):
 
     def node(self) -> dict[str, Any]:
         self._answer()
-        return {"metadata": {"uid": "n", "labels": self.labels}, "spec": {"unschedulable": self.cordoned}} | READY
+        spec = {"unschedulable": self.cordoned, "taints": self.taints}
+        return {"metadata": {"uid": "n", "labels": self.labels}, "spec": spec} | READY
 
     def runtime_class_exists(self, name: str) -> bool:
         return name == "nvidia"
@@ -77,7 +80,7 @@ class FakeCluster(GPUNodeClient):
 class World:
     """An agent, its cluster and a clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerations: Collection[Mapping[str, Any]] = TOLERATES_ALL) -> None:
         self.cluster = FakeCluster()
         self.inventory = GpuInventory(simulated=False, gpus=(GPU,))
         observer = NodeObserver(
@@ -85,7 +88,7 @@ class World:
             running=lambda: self.running,
         )  # fmt: skip
         self.running: frozenset[str] = frozenset()
-        self.agent = Agent(self.cluster, observer, booted_at=START - 3600)
+        self.agent = Agent(self.cluster, observer, booted_at=START - 3600, tolerations=tolerations)
         self.now = START
         self.taken: GpuPoll | None = None
 
@@ -189,6 +192,15 @@ def test_a_node_that_is_cordoned_reads_so_within_a_minute() -> None:
     world.turn(after=60.0)
     world.cluster.failing, world.cluster.cordoned = None, False
     assert [one["node"] for _ in range(60) for one in world.turn() if "node" in one] == ["Ready"]
+
+
+def test_a_node_whose_taint_keeps_jobs_away_reads_so_if_the_agent_knows_what_they_tolerate() -> None:
+    shown = []
+    for tolerations in ([], [{"key": "team"}], TOLERATES_ALL):
+        world = World(tolerations)
+        world.cluster.taints = [{"key": "team", "effect": "NoSchedule"}]
+        shown.append(world.turn()[0]["node"])
+    assert shown == ["Tainted", "Ready", "Ready"]
 
 
 def test_nothing_is_written_before_the_first_look() -> None:

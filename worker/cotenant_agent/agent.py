@@ -7,13 +7,14 @@ Time comes in as `now`, in Unix seconds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
 from kubernetes.client.exceptions import ApiException
 
+from cotenant.api.scalars.taints import TOLERATES_ALL
 from cotenant.contract.decoding.plain_text import plain_text
 from cotenant.names import (
     ANNOTATION_DRAIN,
@@ -42,7 +43,7 @@ NOTES_OF_SLOW_GPUS: Final = (ANNOTATION_SLOW_REPORTS, ANNOTATION_SUSPECT)
 COUNT_S: Final = 600.0
 """Pause between two counts of the agents of this cluster."""
 NODE_LOOK_S: Final = 60.0
-"""Pause between two looks at the Node. They only show whether it is cordoned."""
+"""Pause between two looks at the Node. They only show whether it is cordoned or tainted."""
 FINDING_CHARS_MAX: Final = 300
 
 
@@ -56,8 +57,10 @@ class Agent:
         contained: Failures | None = None,
         node: str = "",
         writer: Writer | None = None,
+        tolerations: Collection[Mapping[str, Any]] = TOLERATES_ALL,
     ) -> None:
         self.node = node
+        self._tolerations = tolerations
         self.contained = contained or Failures()
         self._writer = writer
         self._version = ""
@@ -178,7 +181,7 @@ class Agent:
             return
         self._node_looked_at = now
         try:
-            self._observer.node_condition = node_status.node_condition(self._cluster.node())
+            self._observer.node_condition = node_status.node_condition(self._cluster.node(), self._tolerations)
         except UNREACHABLE as error:
             log.warning("the Node cannot be read: %s", error_summary(error))
 

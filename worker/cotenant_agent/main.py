@@ -7,6 +7,7 @@ Exit code 2, with one line on stderr: the arguments or the node do not allow it 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import signal
@@ -20,6 +21,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cotenant.api.scalars.taints import TOLERATES_ALL
 from cotenant.contract.decoding.plain_log import PlainFormatter
 from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS, METRICS_PORT
 from cotenant.serving.certificate import ServingCertificate
@@ -68,6 +70,13 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--host", type=Path, default=Path("/host"), help="where parts of the host are mounted read-only")
     made.add_argument("--runtime-class", default="nvidia", help="the RuntimeClass that brings GPUs into pods")
+    made.add_argument(
+        "--worker-tolerations",
+        type=json.loads,
+        default=TOLERATES_ALL,
+        metavar="JSON",
+        help="tolerations of worker pods; a node whose taint keeps them away is shown as Tainted (default: all)",
+    )
     made.add_argument(
         "--toolkit-version",
         default="",
@@ -136,7 +145,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exit_refused(str(error) if isinstance(error, GpuSourceError) else error_summary(error))
     booted_at = boot_time_in(Path("/proc/stat").read_text())
     writer = Writer(args.devices or "nvidia", socket.gethostname())
-    agent = Agent(cluster, observer, booted_at=booted_at, contained=failures, node=args.node, writer=writer)
+    agent = Agent(
+        cluster,
+        observer,
+        booted_at=booted_at,
+        contained=failures,
+        node=args.node,
+        writer=writer,
+        tolerations=args.worker_tolerations,
+    )
     servers = [http_server.serve(address, probes.paths(agent)), serve_metrics(agent, metrics_address, args)]
     cgroups = ContainerCgroups(args.host / "sys/fs/cgroup")
     asked = partial(asked_limits, cluster, cgroups)

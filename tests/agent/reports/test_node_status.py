@@ -176,6 +176,8 @@ def test_the_phrase_counts_gpus_that_are_not_listed(gpus: list[dict[str, Any]], 
 
 
 READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize(
@@ -183,13 +185,24 @@ READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     [
         (READY, "Ready"),
         (READY | {"spec": {"unschedulable": True}}, "Cordoned"),
+        (READY | {"spec": {"taints": [TAINT, {"key": "team", "effect": "NoSchedule"}]}}, "Tainted"),
+        (READY | {"spec": {"taints": [TAINT, {"key": "team", "effect": "PreferNoSchedule"}]}}, "Ready"),
+        (READY | {"spec": {"unschedulable": True, "taints": [CORDON]}}, "Cordoned"),
         ({"spec": {"unschedulable": True}}, "NotReady"),
         ({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, "NotReady"),
     ],
-    ids=["it takes pods", "cordoned", "cordoned and not ready", "its kubelet is silent"],
+    ids=[
+        "it takes pods",
+        "cordoned",
+        "tainted for others",
+        "a taint that keeps nothing away",
+        "the taint of a cordon",
+        "cordoned and not ready",
+        "its kubelet is silent",
+    ],
 )
-def test_whether_the_node_takes_pods(node: dict[str, Any], text: str) -> None:
-    assert node_status.node_condition(node) == text
+def test_whether_the_node_takes_worker_pods(node: dict[str, Any], text: str) -> None:
+    assert node_status.node_condition(node, [{"key": "nvidia.com/gpu", "operator": "Exists"}]) == text
 
 
 def changed(**top: Any) -> dict[str, Any]:

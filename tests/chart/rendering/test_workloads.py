@@ -185,6 +185,7 @@ def test_a_real_agent_sees_all_gpus_and_the_host_read_only(render: Render) -> No
     assert container_of(agent)["args"] == [
         "--runtime-class=nvidia",
         "--poll=2",
+        '--worker-tolerations=[{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]',
         "--metrics-certificate=/etc/cotenant/certificate",
     ]
 
@@ -330,6 +331,7 @@ def test_the_agents_of_other_devices_need_nothing_of_nvidias_and_stay_on_their_n
     assert container_of(second)["args"] == [
         "--runtime-class=nvidia",
         "--poll=2",
+        '--worker-tolerations=[{"effect":"NoSchedule","key":"nvidia.com/gpu","operator":"Exists"}]',
         "--metrics-certificate=/etc/cotenant/certificate",
         "--devices=amd.com/gpu",
     ]

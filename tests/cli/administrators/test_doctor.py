@@ -377,6 +377,7 @@ def test_what_was_not_looked_at_is_not_called_well_and_not_called_missing(
     [
         pytest.param("[]", {"key": "team", "effect": "NoSchedule"}, ["team"], id="of nobody's"),
         pytest.param('[{"key": "team"}]', {"key": "team", "effect": "NoExecute"}, [], id="a tolerated one"),
+        pytest.param('[{"key": "team"}]', {"key": "team", "value": "a", "effect": "NoExecute"}, ["team"], id="a value"),
         pytest.param('[{"operator": "Exists"}]', {"key": "team", "effect": "NoSchedule"}, [], id="all are tolerated"),
         pytest.param("[]", {"key": "team", "effect": "PreferNoSchedule"}, [], id="one that keeps nothing away"),
         pytest.param("[]", {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, [], id="a cordon"),

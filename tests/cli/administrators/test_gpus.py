@@ -183,15 +183,16 @@ def test_no_gpu_is_called_free_on_a_node_whose_agent_is_not_heard(
 @pytest.mark.parametrize(
     ("cordoned", "expected"),
     [
-        (["n1"], ["Cordoned", "Ready", "NotReady"]),
-        ([], ["Ready", "Ready", "NotReady"]),
-        (None, ["Ready", "Cordoned", "NotReady"]),
+        (["n1"], ["Cordoned", "Ready", "NotReady", "Tainted"]),
+        (["n4"], ["Ready", "Ready", "NotReady", "Cordoned"]),
+        ([], ["Ready", "Ready", "NotReady", "Tainted"]),
+        (None, ["Ready", "Cordoned", "NotReady", "Tainted"]),
     ],
 )
 def test_a_node_that_was_cordoned_or_given_back_just_now_is_seen_at_once_by_who_may_list_nodes(
     cordoned: list[str] | None, expected: list[str]
 ) -> None:
-    seen = {"n1": "Ready", "n2": "Cordoned", "n3": "NotReady"}
+    seen = {"n1": "Ready", "n2": "Cordoned", "n3": "NotReady", "n4": "Tainted"}
     nodes = [{"metadata": {"name": name}, "status": {"node": state}} for name, state in seen.items()]
     found = as_cordoned(cast("Connection", Nodes(cordoned)), nodes)
     assert [one["status"]["node"] for one in found] == expected

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cotenant.cli.administrators.gpu_shares import gpu_views
 from cotenant.cli.administrators.nodes import lines, needs
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -39,6 +40,16 @@ def test_every_node_is_a_line_and_what_is_the_matter_follows() -> None:
         "n0: GPU 0 is not handed out: XID79",
         "n0: MemoryIsolationLowered: was Hard",
     ]
+
+
+def test_a_node_whose_taint_keeps_jobs_away_takes_no_work_and_has_no_free_gpu() -> None:
+    tainted = WELL | {"status": WELL["status"] | {"node": "Tainted"}}
+    said = "\n".join(lines([tainted], NOW, wide=False)).splitlines()
+    assert said[1].split()[:2] == ["n1", "Tainted"]
+    assert said[2:] == [
+        "n1: the Node has a taint that jobs do not tolerate: none starts there (kubectl cotenant doctor names it)"
+    ]
+    assert [gpu.state for gpu in gpu_views([tainted])] == ["Tainted", "Tainted"]
 
 
 def test_wide_has_versions_and_when_it_was_seen() -> None:

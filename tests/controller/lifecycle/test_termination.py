@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant import contract, names
-from cotenant.api.resources.trainingjob_status import CheckpointStatus, ExitStatus, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import CheckpointStatus, EvictionStatus, ExitStatus, TrainingJobStatus
 from cotenant.controller.informers.pods.pod_record import PodRecord
 from cotenant.controller.lifecycle import progress
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, exit_status
@@ -201,6 +201,22 @@ def test_a_job_that_is_resumed_loses_the_reason_of_its_suspension(reason: str, c
     step = reconcile(given(reason, o) if reason else o, SETTINGS)
     assert step.status is not None
     assert (step.status.reason, step.clear_suspend_reason) == ("Resumed", clears)
+
+
+@pytest.mark.parametrize(
+    ("kind", "suspend", "clears"),
+    [
+        pytest.param("Suspended", False, True, id="resumed before its last pod was gone"),
+        pytest.param("Suspended", True, False, id="still suspended"),
+        pytest.param("Preempted", False, False, id="not suspended yet: the reason was written first"),
+    ],
+)
+def test_a_job_that_is_resumed_while_it_leaves_loses_the_reason_of_its_suspension(
+    kind: str, suspend: bool, clears: bool
+) -> None:
+    status = admitted(Phase.EVICTING, *ONE, eviction=EvictionStatus(kind=kind, message="leaves", at=T0))
+    step = reconcile(given("it fills the disk", observed(status, spec={"suspend": suspend})), SETTINGS)
+    assert (step.status is not None, step.clear_suspend_reason) == (True, clears)
 
 
 LEAVE = Eviction(event=LifecycleEvent.EVICTED, kind="Drained", message="was evicted")

@@ -14,6 +14,7 @@ from math import ceil
 from typing import Any, Final
 
 from cotenant import names
+from cotenant.api.scalars.taints import TOLERATES_ALL, untolerated_taint
 from cotenant_agent.enforcement import gpu_holders
 from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus import gpu_resets, health
@@ -169,13 +170,16 @@ def _health_of_listed(gpus: Iterable[Mapping[str, Any]]) -> str:
     return f"{len(ill or warned)} of {len(entries)} {'ill' if ill else 'warned'}: {shown}"
 
 
-def node_condition(node: Mapping[str, Any]) -> str:
-    """`Ready`, `Cordoned` or `NotReady`: whether its Node takes pods, in Kubernetes' terms."""
+def node_condition(node: Mapping[str, Any], tolerations: Collection[Mapping[str, Any]] = TOLERATES_ALL) -> str:
+    """`Ready`, `Cordoned`, `Tainted` or `NotReady`: whether the Node takes worker pods with these tolerations."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
     if not ready:
         return "NotReady"
-    return "Cordoned" if (node.get("spec") or {}).get("unschedulable") else "Ready"
+    spec = node.get("spec") or {}
+    if spec.get("unschedulable"):
+        return "Cordoned"
+    return "Ready" if untolerated_taint(spec.get("taints") or (), tolerations) is None else "Tainted"
 
 
 def unhealthy_reason(view: NodeView, gpu: Gpu) -> str:

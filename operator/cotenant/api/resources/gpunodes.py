@@ -245,7 +245,7 @@ class GPUNodeStatus(StatusModel):
     health: str = ""
     """One phrase for a table: `healthy`, or how many GPUs are ill (not handed out) or slow, and their codes."""
     node: str = ""
-    """Whether the Node took pods in the last minute: `Ready`, `Cordoned` or `NotReady`."""
+    """Whether the Node took pods of jobs in the last minute: `Ready`, `Cordoned`, `Tainted` or `NotReady`."""
     violations: tuple[Violation, ...] = ()
     """Pods that use more GPU memory than they were given."""
     limits: tuple[DeviceLimit, ...] = ()

@@ -39,7 +39,7 @@ class GpuView:
     healthy: bool
     health: str
     node_state: str
-    """State of the node: `Ready`, `Cordoned`, `NotReady` or `Silent`."""
+    """State of the node: `Ready`, `Cordoned`, `Tainted`, `NotReady` or `Silent`."""
     utilization: int | None
     """Utilisation in the last sample, in percent; None if nothing was measured, as on simulated GPUs."""
     used_mib: int | None

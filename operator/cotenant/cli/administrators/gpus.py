@@ -57,8 +57,9 @@ def as_cordoned(connection: Connection, nodes: Sequence[Document]) -> list[Docum
     seen: list[Document] = []
     for node in nodes:
         status = node.get("status") or {}
-        if status.get("node") in {"Ready", "Cordoned"}:
-            now = "Cordoned" if node["metadata"]["name"] in cordoned else "Ready"
+        if (before := status.get("node")) in {"Ready", "Cordoned", "Tainted"}:
+            given_back = "Ready" if before == "Cordoned" else before
+            now = "Cordoned" if node["metadata"]["name"] in cordoned else given_back
             seen.append({**node, "status": {**status, "node": now}})
         else:
             seen.append(dict(node))

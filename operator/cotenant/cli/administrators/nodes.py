@@ -114,7 +114,9 @@ def reasons(node: Mapping[str, Any], now: datetime) -> Iterator[str]:
     if is_silent(status, now):
         seen = silent_s(status, now)
         yield "its agent has not been heard" + ("" if seen is None else f" for {seen:.0f} s")
-    if status.get("node") not in {None, "", "Ready"}:
+    if status.get("node") == "Tainted":
+        yield "the Node has a taint that jobs do not tolerate: none starts there (kubectl cotenant doctor names it)"
+    elif status.get("node") not in {None, "", "Ready"}:
         yield f"the Node is {status['node']}"
     for gpu in gpu_views([node]):
         if not gpu.healthy:

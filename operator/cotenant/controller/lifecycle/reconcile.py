@@ -51,6 +51,7 @@ from cotenant.controller.lifecycle.termination import (
     Eviction,
     is_unconfirmed,
     reconcile_evicting,
+    suspend_reason_is_over,
     suspended_message,
     terminate,
     with_forced_deletions,
@@ -171,7 +172,7 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
         changed = status_transitions.moved(
             status, LifecycleEvent.RESUMED, reason="Resumed", message="the job waits again", now=now
         )
-        clear = names.ANNOTATION_SUSPEND_REASON in (o.record.job.metadata.annotations if o.record.job else ())
+        clear = suspend_reason_is_over(o)
     elif (suggested := share_suggestion.of_another(o)) is not None:
         return suggested
     elif o.record.profile_unwritten:

@@ -129,7 +129,8 @@ def reconcile_evicting(o: Observation, settings: Settings) -> ReconcileResult:
     if given_up:
         message += f"; {named(given_up)} may still run: its GPUs stay taken until its node reports that it has ended"
     event = EventToRecord(reason="Requeued", message=message, warning=bool(given_up))
-    return ReconcileResult(status=_released(o, o.status), event=event)
+    resumed = o.status.eviction is not None and o.status.eviction.kind == "Suspended" and suspend_reason_is_over(o)
+    return ReconcileResult(status=_released(o, o.status), event=event, clear_suspend_reason=resumed)
 
 
 def completion(o: Observation, end: AttemptEnd) -> Finish:
@@ -159,6 +160,12 @@ def _released(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
     return status_transitions.moved(
         freed, LifecycleEvent.SUSPENDED, reason="Suspended", message=message, now=o.now, pending=None
     )
+
+
+def suspend_reason_is_over(o: Observation) -> bool:
+    """True if the job is resumed and its annotation still names the reason of its suspension."""
+    wanted = o.spec is not None and not o.spec.suspend
+    return wanted and o.record.job is not None and names.ANNOTATION_SUSPEND_REASON in o.record.job.metadata.annotations
 
 
 def suspended_message(o: Observation, status: TrainingJobStatus) -> str:

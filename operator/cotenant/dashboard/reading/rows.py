@@ -172,7 +172,7 @@ class GpuHold:
 class GpuNodeRow:
     name: str
     state: str = ""
-    """Ready, Cordoned or NotReady; Silent in a row of `at`."""
+    """`Ready`, `Cordoned`, `Tainted` or `NotReady`; `Silent` in a row of `at`."""
     heartbeat: float | None = None
     silent_after_s: int = names.HEARTBEATS_MISSED * names.HEARTBEAT_S
     is_simulated: bool = False

@@ -12,7 +12,7 @@ from cotenant.api.resources.queue_status import QueueStatus
 from cotenant.api.resources.queues import Queue
 from cotenant.controller.client.kube import QUEUES, UnreachableError
 from cotenant.controller.reports.queues import queue_status_writer
-from cotenant.controller.reports.queues.queue_status import status_of, worth_a_write
+from cotenant.controller.reports.queues.queue_status import NOBODY_THERE, status_of, worth_a_write
 from tests.controller.execution.replica import Replica, simulate_time, submit, writes
 from tests.support.api_faults import Fault
 
@@ -156,6 +156,30 @@ async def test_a_queue_that_cannot_be_read_says_so_once_and_no_more_when_it_is_m
         )
     ]
     assert conditions(replica, "green") == [("True", "Ready", "the queue takes jobs")]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param({"namespaces": ["red", "gone"]}, "the queue takes jobs", id="one of two namespaces is there"),
+        pytest.param({"namespaces": ["gone"]}, NOBODY_THERE, id="its namespace was deleted"),
+        pytest.param(
+            {"namespaceSelector": {"matchLabels": {"team": "gone"}}}, NOBODY_THERE, id="its selector matches nothing"
+        ),
+        pytest.param({}, "the queue takes jobs", id="it groups other queues"),
+    ],
+)
+async def test_a_queue_says_that_there_is_no_namespace_that_it_serves(
+    monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], message: str
+) -> None:
+    simulate_time(monkeypatch)
+    replica = await planned()
+    blue = {"apiVersion": "cotenant.dev/v1beta1", "kind": "Queue", "metadata": {"name": "blue"}, "spec": spec}
+    replica.kube.put(QUEUES, blue)
+    await replica.run(0.5)
+    await write(replica)
+    assert conditions(replica, "blue") == [("True", "Ready", message)]
 
 
 def conditions(replica: Replica, queue: str) -> list[tuple[str, str, str]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from cotenant.api.scalars.taints import untolerated_taint
 from cotenant.cli.administrators.health.agents import gpu_nodes
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
 
@@ -15,7 +16,7 @@ KUBERNETES: Final = "node.kubernetes.io/"
 
 
 def taints(cluster: SeenCluster) -> Iterator[Diagnosis]:
-    """Finds taints by their keys. The operator compares values too, and tells jobs that wait for it."""
+    """Finds taints, except those of Kubernetes. The operator tells jobs that wait for such a node."""
     tolerated = _tolerated(cluster)
     if tolerated is None:
         return
@@ -24,16 +25,12 @@ def taints(cluster: SeenCluster) -> Iterator[Diagnosis]:
         name = node["metadata"]["name"]
         for taint in (node.get("spec") or {}).get("taints") or () if name in nodes else ():
             key = taint["key"]
-            if taint.get("effect") == "PreferNoSchedule" or key.startswith(KUBERNETES) or _has(tolerated, key):
+            if key.startswith(KUBERNETES) or untolerated_taint([taint], tolerated) is None:
                 continue
             yield Diagnosis(
                 Severity.WARNING, f"node {name}", f"has the taint {key}, which jobs do not tolerate: none starts there",
                 f"kubectl taint node {name} {key}-; or add the taint to worker.tolerations",
             )  # fmt: skip
-
-
-def _has(tolerations: Sequence[Mapping[str, Any]], key: str) -> bool:
-    return any(one.get("key") in {None, "", key} for one in tolerations)
 
 
 def _tolerated(cluster: SeenCluster) -> list[Mapping[str, Any]] | None:

@@ -11,12 +11,12 @@ from cotenant import names
 from cotenant.api.conversion.nodes import to_node
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNode, Violation
+from cotenant.api.scalars.taints import untolerated_taint
 from cotenant.controller.client.kube import GPU_NODES
 from cotenant.controller.cluster.nodes.agent_heartbeats import AgentHeartbeats
 from cotenant.controller.cluster.nodes.duplicate_gpus import DuplicateGpus
 from cotenant.controller.cluster.nodes.missing_gpus import MissingGpus
 from cotenant.controller.cluster.nodes.runtime_failures import RuntimeFailures
-from cotenant.controller.cluster.nodes.taints import untolerated_taint
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemory
 from cotenant.controller.informers.pods.node_load import NodeLoad

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
+
+NOBODY_THERE = "the queue takes jobs, but there is no namespace that it serves: make one, or correct spec.namespaces"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,9 @@ class QueueAccounts:
 
 
 def status_of(
-    queue: Queue, account: QueueAccounts, served: frozenset[str], budgets: Budgets, now: float
+    queue: Queue, account: QueueAccounts, served: frozenset[str], there: Collection[str], budgets: Budgets, now: float
 ) -> QueueStatus:
+    """`served`: the namespaces whose jobs may use it. `there`: all namespaces of the cluster."""
     name = queue.metadata.name or ""
     number = account.tree.index[name]
     over = borrowed(account.usage, number)
@@ -71,7 +74,7 @@ def status_of(
         namespaces=tuple(sorted(served)),
         budget=budgets.usage(queue, now),
         past_borrowing=account.past.get(name),
-        conditions=_conditions(queue, account.tree.broken.get(name, ""), now),
+        conditions=_conditions(queue, account.tree.broken.get(name, ""), served.intersection(there), now),
         observed_generation=queue.metadata.generation,
     )
     amounts |= {"quotas": lines, "users": users_of(account.usage, number)}
@@ -145,8 +148,9 @@ def _descendants(tree: QueueTree, number: int) -> list[str]:
     return found
 
 
-def _conditions(queue: Queue, broken: str, now: float) -> tuple[Condition, ...]:
+def _conditions(queue: Queue, broken: str, served: Collection[str], now: float) -> tuple[Condition, ...]:
     status, reason = ("False", "Broken") if broken else ("True", "Ready")
-    message, generation = broken or "the queue takes jobs", queue.metadata.generation
-    known = queue.status.conditions
+    wanted = queue.spec.namespaces or queue.spec.namespace_selector is not None
+    message = broken or (NOBODY_THERE if wanted and not served else "the queue takes jobs")
+    known, generation = queue.status.conditions, queue.metadata.generation
     return (conditions.renewed(known, "Ready", status, reason, message, at=now, generation=generation),)

@@ -94,7 +94,8 @@ class QueueStatusWriter:
     async def _write_one(self, queue: Queue, account: QueueAccounts, served: frozenset[str], now: float) -> None:
         name = queue.metadata.name or ""
         written = self.cache.queue_statuses.get(name, {})
-        change = difference(written, status_of(queue, account, served, self.budgets, now).to_document())
+        status = status_of(queue, account, served, self.cache.namespaces, self.budgets, now)
+        change = difference(written, status.to_document())
         if worth_a_write(change, written):
             await self._patch(name, change)
 

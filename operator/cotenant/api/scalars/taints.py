@@ -1,4 +1,4 @@
-"""Taints that worker pods do not tolerate. The core is offered no such node, as the kube-scheduler would refuse it."""
+"""Taints that worker pods do not tolerate, as the kube-scheduler compares them. No job starts on such a node."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 """Values that the operators `Gt` and `Lt` of a toleration compare. They match no other value."""
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+TOLERATES_ALL: tuple[Mapping[str, Any], ...] = ({"operator": "Exists"},)
 
 
 def untolerated_taint(taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Mapping[str, Any]]) -> str | None:

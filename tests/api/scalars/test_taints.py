@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.controller.cluster.nodes.taints import untolerated_taint
+from cotenant.api.scalars.taints import untolerated_taint
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
