@@ -12,7 +12,7 @@ from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
-from cotenant.core.explain.forecast import Forecast, endings_of, ends_at
+from cotenant.core.explain.forecast import Forecast, endings_of
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
@@ -81,9 +81,9 @@ def test_a_job_over_its_expected_run_time_is_assumed_to_need_its_maximum() -> No
 def test_a_job_is_forecast_to_end(
     expected: int | None, longest: int | None, admitted_at: float | None, ends: float | None
 ) -> None:
-    job = make_job("a", expected_runtime_s=expected, max_runtime_s=longest)
+    job = make_job("a", expected_runtime_s=expected, max_runtime_s=longest, admitted_at=admitted_at)
 
-    assert ends_at(job, admitted_at, Moment(1_000.0)) == ends
+    assert endings(running_of(job), 1_000.0) == ([] if ends is None else [(ends, "red/a")])
 
 
 def test_a_bounded_number_of_the_soonest_endings_is_tried() -> None:

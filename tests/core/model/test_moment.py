@@ -39,14 +39,6 @@ def test_an_answer_computed_from_the_time_itself_holds_for_no_later_moment(read:
     assert Moment(100.0).at == 100.0
 
 
-@pytest.mark.parametrize(
-    ("at", "rounded"), [pytest.param(100.0, 120.0, id="between"), pytest.param(120.0, 120.0, id="a multiple itself")]
-)
-def test_a_time_that_was_rounded_up_stays_the_same_until_it_is_reached(at: float, rounded: float) -> None:
-    moment = Moment(at)
-    assert (moment.rounded_up(60), moment.until) == (rounded, rounded)
-
-
 def test_asking_about_many_instants_answers_the_same_as_asking_one_by_one() -> None:
     moment, one_by_one = Moment(100.0), Moment(100.0)
     instants = [99.0, 100.0, 103.0, 101.5, inf]

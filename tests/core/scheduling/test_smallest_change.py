@@ -327,6 +327,11 @@ def test_one_trial_is_enough_if_there_is_only_one_smaller_amount(job: Job, chang
     assert advice([make_node("n1")], [busy("a", "n1", 0), job], Policy(advice=1)) == change
 
 
+def test_one_trial_finds_that_less_cpu_and_memory_do_not_help_and_one_that_the_largest_amount_does() -> None:
+    job = make_job("new", gpus=4, cpu_milli=1_000, memory_mib=1_024)
+    assert advice([make_node("n1", gpus=4)], [busy("a", "n1", 0), job], Policy(advice=2)) == "a worker asked for 3 GPUs"
+
+
 @pytest.mark.parametrize(
     "small",
     [

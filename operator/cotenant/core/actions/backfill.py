@@ -15,13 +15,12 @@ known and short time. GPUs that are kept for bookings (`booked_places`) are back
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
-from cotenant.core.cycle.booked_places import BookedPlace, BookedPlaces
+from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.forecast import Forecast
 from cotenant.core.model.moment import Moment
@@ -41,8 +40,6 @@ class Reservation:
     is_collected: bool = False
     """Reserved for an overdue job until it starts. Only jobs with a `maxRuntime` may backfill it; `expectedRuntime` is
     not enough."""
-    booked: BookedPlace | None = None
-    """Set if the place is kept for a booking and not for a job; `job` is then the booking's name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +61,8 @@ class Reservations:
         self._moment, self._within_s, self._booked = moment, within_s, booked
         self._by_class: dict[str, Reservation | None] = {}
         """GPU class → the reservation of the first job that waits there, if its start could be estimated."""
-        self._tried: set[tuple[Request, frozenset[JobKey]]] = set()
-        """(request, jobs whose reservations were open to it) of attempts that found no place."""
+        self._tried: set[tuple[Request, frozenset[str]]] = set()
+        """(request, jobs and bookings whose places were open to it) of attempts that found no place."""
 
     def all(self) -> list[Reservation]:
         """All reservations; one that lies in several classes is listed once."""
@@ -100,33 +97,33 @@ class Reservations:
 
     def backfill(self, job: Job, request: Request, current: Occupancy) -> Backfill | None:
         """A place on reserved GPUs for a job that will have ended in time."""
-        usable = [
-            *(
-                kept
-                for kept in self.all()
-                if declares_to_end_by(job, kept.starts_at, self._moment, for_sure=kept.is_collected)
-            ),
-            *self._of_bookings(job, request),
-        ]
-        attempt = request, frozenset(kept.job for kept in usable)
-        if not usable or attempt in self._tried:
+        of_jobs = {
+            kept.job: kept.allocation
+            for kept in self.all()
+            if declares_to_end_by(job, kept.starts_at, self._moment, for_sure=kept.is_collected)
+        }
+        open_to_it = of_jobs | self._of_bookings(job, request)
+        attempt = request, frozenset(open_to_it)
+        if not open_to_it or attempt in self._tried:
             return None
-        result = _find_on(usable, request, current)
+        with current.trial():
+            for allocation in open_to_it.values():
+                current.release(allocation)
+            result = find(current, request, request.workers)
         if result is None:
             self._tried.add(attempt)
             return None
         runtime_s = job.max_runtime_s or job.expected_runtime_s
-        promised = any(kept.booked is None for kept in usable)
-        return Backfill(result, self._moment.read() + runtime_s if runtime_s is not None and promised else None)
+        return Backfill(result, self._moment.read() + runtime_s if of_jobs and runtime_s is not None else None)
 
-    def _of_bookings(self, job: Job, request: Request) -> list[Reservation]:
-        """Kept places of bookings that the job may use until the booking starts."""
+    def _of_bookings(self, job: Job, request: Request) -> dict[str, Allocation]:
+        """Booking → its kept place, if the job may use that until the booking starts."""
         booked = self._booked
-        return [
-            Reservation(place.name, place.booking.starts_at, place.allocation, booked=place)
+        return {
+            place.name: place.allocation
             for place in booked.places
             if place.allocation.nodes and booked.concerns(place, request) and booked.admits(place, job, request)
-        ]
+        }
 
     def clear(self) -> None:
         self._by_class.clear()
@@ -136,10 +133,3 @@ def declares_to_end_by(job: Job, at: float, moment: Moment, *, for_sure: bool) -
     """True if the job, started now, declares to have ended by then. `for_sure`: `expectedRuntime` is not enough."""
     runtime_s = job.max_runtime_s or (None if for_sure else job.expected_runtime_s)
     return runtime_s is not None and not moment.is_past(at - runtime_s)
-
-
-def _find_on(usable: Sequence[Reservation], request: Request, current: Occupancy) -> PlacementResult | None:
-    with current.trial():
-        for kept in usable:
-            current.release(kept.allocation)
-        return find(current, request, request.workers)

@@ -51,7 +51,17 @@ class HolderTable:
         """`before`: an earlier table. Rows of jobs that are the same objects are taken from it."""
         if before is None or before.batch.is_wide:
             return _table(jobs, allocations, jobs)
-        return _updated(before, jobs, allocations)
+        same = [
+            row
+            for row, (key, job, held) in enumerate(zip(before.keys, before.jobs, before.allocations, strict=True))
+            if jobs.get(key) is job and allocations[key] is held
+        ]
+        if len(same) * 2 < len(jobs):
+            return _table(jobs, allocations, jobs)
+        fresh = jobs.keys() - {before.keys[row] for row in same}
+        if not fresh and len(same) == len(before.keys):
+            return before
+        return _merged(before, np.array(same, dtype=np.int64), _table(jobs, allocations, fresh))
 
     def staying(self, asked_to_leave: Iterable[JobKey]) -> IntArray:
         """Rows of jobs that are neither leaving, nor being resized, nor among these."""
@@ -89,20 +99,6 @@ def _rows(jobs: Sequence[Job], allocations: Sequence[Allocation]) -> HolderTable
         AllocationBatch(allocations),
         tuple(numbers),
     )
-
-
-def _updated(before: HolderTable, jobs: Mapping[JobKey, Job], allocations: Mapping[JobKey, Allocation]) -> HolderTable:
-    same = [
-        row
-        for row, (key, job, held) in enumerate(zip(before.keys, before.jobs, before.allocations, strict=True))
-        if jobs.get(key) is job and allocations[key] is held
-    ]
-    if len(same) * 2 < len(jobs):
-        return _table(jobs, allocations, jobs)
-    fresh = jobs.keys() - {before.keys[row] for row in same}
-    if not fresh and len(same) == len(before.keys):
-        return before
-    return _merged(before, np.array(same, dtype=np.int64), _table(jobs, allocations, fresh))
 
 
 def _merged(before: HolderTable, same: IntArray, fresh: HolderTable) -> HolderTable:

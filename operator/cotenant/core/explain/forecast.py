@@ -101,26 +101,15 @@ def endings_of(
     soonest = rows[np.argsort(ends[rows], kind="stable")][:_HORIZON].tolist()
     found = [(float(ends[row]), table.keys[row], table.allocations[row]) for row in soonest if ends[row] < inf]
     for job, allocation in started:
-        end = ends_at(job, moment.read(), moment)
-        if end is not None:
-            found.append((end, job.key, allocation))
+        if seconds := job.expected_runtime_s or job.max_runtime_s:
+            found.append((moment.read() + seconds, job.key, allocation))
     return sorted(found, key=lambda ending: ending[:2])[:_HORIZON]
 
 
 def _declared_ends(table: HolderTable, moment: Moment) -> FloatArray:
-    """[J] `ends_at` of each; infinity: unknown."""
+    """[J] the expected end; the latest possible one if the job is already over its expectation; infinity: unknown."""
     begun = np.where(np.isnan(table.begun), inf, table.begun)
     first = begun + table.expected_s
     ends = np.where(moment.have_come(first) | np.isinf(first), begun + table.longest_s, first)
     ends[moment.have_come(ends)] = inf
     return ends
-
-
-def ends_at(job: Job, admitted_at: float | None, moment: Moment) -> float | None:
-    """The expected end; the latest possible one when the job is already over its expectation."""
-    if admitted_at is None:
-        return None
-    for seconds in (job.expected_runtime_s, job.max_runtime_s):
-        if seconds is not None and not moment.has_come(admitted_at + seconds):
-            return admitted_at + seconds
-    return None

@@ -54,6 +54,8 @@ class AmountRange:
     least: int = 1
     step: int = 1
     """Multiples of this are proposed if one helps."""
+    bound: SpecChange | None = None
+    """A change that takes off at least as much as each amount: if it does not help, none of them does."""
 
 
 Kind: TypeAlias = Iterable[SpecChange] | AmountRange
@@ -204,13 +206,15 @@ def _less_of_its_node(job: Job) -> Iterator[AmountRange]:
     """
     added = (0, job.added_memory_mib, 0)
     every = (job.cpu_milli, job.memory_mib, job.scratch_mib)
+    nothing: dict[str, Any] = {prefix + one.name: 0 for prefix in ("", "chief_") for one in _OF_NODE}
+    bound = SpecChange("it asked for nothing of its node but GPUs", replace(job, **nothing))
     for whose, asked, least in (
         (("its chief", "spec.chief.resources", "chief_"), job.chief_amounts, every),
         (("a worker", "spec.resources", ""), every, added),
     ):
         for one, amount, floor, more in zip(_OF_NODE, asked, least, added, strict=True):
             change = partial(_with_node_amount, job, whose, one, more)
-            yield AmountRange(change, amount - more - 1, max(1, floor - more), one.step)
+            yield AmountRange(change, amount - more - 1, max(1, floor - more), one.step, bound)
 
 
 def _with_node_amount(job: Job, whose: tuple[str, str, str], one: _Amount, added: int, amount: int) -> SpecChange:

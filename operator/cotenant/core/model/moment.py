@@ -52,12 +52,6 @@ class Moment:
         self.until = min(self.until, at)
         return False
 
-    def rounded_up(self, step_s: int) -> float:
-        """The moment, rounded up to a multiple of `step_s`, for readers that need no exact number."""
-        at = float(-(-self.at // step_s) * step_s)
-        self.until = min(self.until, at)
-        return at
-
     def rounded_up_by_age(self, since: npt.NDArray[np.float64], step_s: int) -> npt.NDArray[np.float64]:
         """[J] the moment, rounded up in steps that grow with the age of each item; `since`: when each began.
 

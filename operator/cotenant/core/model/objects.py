@@ -278,21 +278,17 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
-    """One line of a queue. `None` for class or zone means any. Every line that matches a request must allow it.
+class Limits:
+    """What may be held of a class of GPUs in a zone. None for class or zone: any. None for a limit: there is none.
 
     Amounts in milli-GPU. A share counts with the larger of its two dimensions, rounded up.
     """
 
     gpu_class: str | None = None
     zone: str | None = None
-    guaranteed: int = 0
     limit: int | None = None
-    """None: no own limit beyond what can be borrowed from the tree."""
     memory_limit_mib: int | None = None
     """GPU memory that may be held at once, whatever number of GPUs it lies on."""
-    lendable: int | None = None
-    """Part of `guaranteed` that others may use while it is idle. None: all of it."""
 
     @property
     def scope(self) -> tuple[str | None, str | None]:
@@ -305,26 +301,21 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserLimit:
-    """What one user may hold in a queue. It limits in addition to the quotas and grants nothing. `None` for class or
-    zone means any; amounts are counted as in `Quota`.
-    """
+class Quota(Limits):
+    """One line of a queue. Every line that matches a request must allow it. Without a limit of its own a line allows
+    what can be borrowed from the tree."""
+
+    guaranteed: int = 0
+    lendable: int | None = None
+    """Part of `guaranteed` that others may use while it is idle. None: all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserLimit(Limits):
+    """What one user may hold in a queue. It limits in addition to the quotas and grants nothing."""
 
     user: str | None = None
     """None: each user whom no other limit of the same class and zone names."""
-    gpu_class: str | None = None
-    zone: str | None = None
-    limit: int | None = None
-    memory_limit_mib: int | None = None
-
-    @property
-    def scope(self) -> tuple[str | None, str | None]:
-        return self.gpu_class, self.zone
-
-    @property
-    def limits(self) -> tuple[int | None, ...]:
-        """In the order of `measure.Amounts`."""
-        return self.limit, self.memory_limit_mib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,11 +90,8 @@ class DominantShares:
         self._guarantees = [guarantees_of(tree, queue) for queue in range(len(tree.queues))]
         self._past = [past.get(queue.name, 0) for queue in tree.queues]
         self._capacity: dict[str | None, int] = {None: max(1, sum(tree.capacity.values()))}
-        for gpu_class, _ in tree.capacity:
-            if gpu_class not in self._capacity:
-                self._capacity[gpu_class] = sum(
-                    milli for (name, _), milli in tree.capacity.items() if name == gpu_class
-                )
+        for (gpu_class, _), milli in tree.capacity.items():
+            self._capacity[gpu_class] = self._capacity.get(gpu_class, 0) + milli
 
     def share(self, usage: Usage, queue: int) -> int:
         """Parts per million, divided by the weight; lower goes first."""

@@ -149,7 +149,7 @@ def _obstacle(queues: Mapping[str, TenantQueue], booking: BookingTerms) -> str:
     queue = queues.get(booking.queue)
     if queue is None:
         return f"there is no queue {booking.queue}"
-    for one in _path(queues, queue):
+    for one in path_of(queues, queue):
         near = [quota for quota in one.quotas if meet(quota.scope, booking.scope)]
         narrow = next((quota for quota in near if not covers(quota.scope, booking.scope)), None)
         if narrow is not None:
@@ -166,7 +166,7 @@ def _raise_path(
 ) -> None:
     """Guarantee the queue at least `milli` besides its other bookings, and queues above `need` more."""
     own = queues[booking.queue]
-    for place, before in enumerate(_path(queues, own)):
+    for place, before in enumerate(path_of(queues, own)):
         queue = found[before.name]
         places = [n for n, one in enumerate(queue.quotas) if covers(one.scope, booking.scope)]
         quotas = list(queue.quotas)
@@ -219,7 +219,7 @@ def _own_lines(queue: TenantQueue, scope: Scope) -> int:
     )
 
 
-def _path(queues: Mapping[str, TenantQueue], queue: TenantQueue) -> list[TenantQueue]:
+def path_of(queues: Mapping[str, TenantQueue], queue: TenantQueue) -> list[TenantQueue]:
     """The queue, and those above it. A circle of parents ends where it began."""
     path = [queue]
     while (above := queues.get(path[-1].parent or _NOBODY)) is not None and above not in path:

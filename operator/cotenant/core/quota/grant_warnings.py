@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import TenantQueue
+from cotenant.core.quota.bookings import path_of
 from cotenant.core.quota.grants import GrantLine
 from cotenant.core.quota.scopes import Scope, covers, scope_text
 
@@ -24,7 +25,7 @@ def beyond_parents(queues: Mapping[str, TenantQueue], name: str, line: GrantLine
         return
     mine = next((one for one in granted.quotas if one.scope == line.scope), None)
     scope = line.scope
-    for above in _ancestors(queues, granted):
+    for above in path_of(queues, granted)[1:]:
         if not above.quotas:
             continue
         covering = [one for one in above.quotas if covers(one.scope, scope)]
@@ -59,13 +60,3 @@ def _beyond_guarantee(queues: Mapping[str, TenantQueue], granted: TenantQueue, l
 
 def _guaranteed(queue: TenantQueue, scope: Scope) -> int:
     return sum(one.guaranteed for one in queue.quotas if one.scope == scope)
-
-
-def _ancestors(queues: Mapping[str, TenantQueue], queue: TenantQueue) -> Iterator[TenantQueue]:
-    """Nearest first. A circle of parents ends where it began."""
-    seen = {queue.name}
-    above = queues.get(queue.parent or "")
-    while above is not None and above.name not in seen:
-        seen.add(above.name)
-        yield above
-        above = queues.get(above.parent or "")

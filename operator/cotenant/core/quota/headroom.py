@@ -111,11 +111,9 @@ def _limit_by_user(usage: Usage, headroom: Headroom, line: UserLine, user: str, 
 
 def within_lending_limits(usage: Usage, charge: Charge, idle: Mapping[Bucket, int]) -> bool:
     """True if others still find what they do not lend, with the charge taken from `idle` (milli-GPU a bucket)."""
-    path = usage.tree.paths[charge.queue]
-    for scope in {line.scope for line in usage.tree.quotas if line.quota.lendable is not None}:
+    for scope, lent in _lent(usage, charge.queue, idle):
         wanted = sum(amounts.milli for bucket, amounts in charge.amounts if covers(scope, bucket))
-        withheld = sum(_withheld(usage, root, path, scope) for root in usage.tree.roots) if wanted else 0
-        if withheld and sum(milli for bucket, milli in idle.items() if covers(scope, bucket)) - withheld < wanted:
+        if wanted and lent < wanted:
             return False
     return True
 
@@ -123,21 +121,19 @@ def within_lending_limits(usage: Usage, charge: Charge, idle: Mapping[Bucket, in
 def _limit_by_lending(
     usage: Usage, headroom: Headroom, queue: int, gpu_class: str, *, milli: int, idle: Mapping[Bucket, int]
 ) -> None:
+    for scope, lent in _lent(usage, queue, idle):
+        if scope[0] in (None, gpu_class):
+            limit = BindingLimit(Measure.GPU, f"what other queues lend, {scope_text(scope)}", lent, 0)
+            headroom.tighten(lent // max(1, milli), limit, scope[1])
+
+
+def _lent(usage: Usage, queue: int, idle: Mapping[Bucket, int]) -> Iterator[tuple[Scope, int]]:
+    """(scope of which other queues withhold something, milli-GPU that are idle there and not withheld)."""
     path = usage.tree.paths[queue]
     scopes = {line.scope for line in usage.tree.quotas if line.quota.lendable is not None}
     for scope in sorted(scopes, key=str):
-        if scope[0] not in (None, gpu_class):
-            continue
-        withheld = sum(_withheld(usage, root, path, scope) for root in usage.tree.roots)
-        if not withheld:
-            continue
-        free = sum(amount for bucket, amount in idle.items() if covers(scope, bucket))
-        where = scope_text(scope)
-        headroom.tighten(
-            (free - withheld) // max(1, milli),
-            BindingLimit(Measure.GPU, f"what other queues lend, {where}", free - withheld, 0),
-            scope[1],
-        )
+        if withheld := sum(_withheld(usage, root, path, scope) for root in usage.tree.roots):
+            yield scope, sum(milli for bucket, milli in idle.items() if covers(scope, bucket)) - withheld
 
 
 def _withheld(usage: Usage, queue: int, path: tuple[int, ...], scope: Scope) -> int:

@@ -85,11 +85,12 @@ class QueueTree:
             -1 if queue.parent is None or queue.name in broken else index_of[queue.parent] for queue in ordered
         )
         children: list[list[int]] = [[] for _ in ordered]
-        for index, above in enumerate(parent):
-            if above >= 0:
-                children[above].append(index)
+        for index, upper in enumerate(parent):
+            if upper >= 0:
+                children[upper].append(index)
         roots = tuple(index for index, queue in enumerate(ordered) if parent[index] < 0 and queue.name not in broken)
         paths = tuple(_path(index, parent) for index in range(len(ordered)))
+        above = [[ordered[queue] for queue in path] for path in paths]
         capacity = capacities(inventory)
         guaranteed = _scaled_guarantees(ordered, children, roots, capacity)
         quotas: list[QuotaLine] = []
@@ -118,7 +119,7 @@ class QueueTree:
                 for queue in ordered
                 for quota in queue.quotas
             ),
-            priorities=tuple(_priorities([ordered[queue] for queue in path]) for path in paths),
+            priorities=tuple((PriorityBounds.of(path, NUMBERS), PriorityBounds.of(path, CLASSES)) for path in above),
         )
 
     def half_life_s(self, queue: int) -> int | None:
@@ -210,10 +211,6 @@ def _path(queue: int, parent: Sequence[int]) -> tuple[int, ...]:
     while parent[path[-1]] >= 0:
         path.append(parent[path[-1]])
     return tuple(path)
-
-
-def _priorities(path: Sequence[TenantQueue]) -> tuple[PriorityBounds, PriorityBounds]:
-    return PriorityBounds.of(path, NUMBERS), PriorityBounds.of(path, CLASSES)
 
 
 def _broken(queues: Sequence[TenantQueue], index_of: Mapping[str, int]) -> dict[str, str]:

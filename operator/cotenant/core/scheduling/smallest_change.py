@@ -270,6 +270,8 @@ def mildest(kind: Kind, starts: Callable[[SpecChange], bool]) -> SpecChange | No
     if not isinstance(kind, AmountRange):
         return next((change for change in kind if starts(change)), None)
     change, most, least, step = kind.change, kind.most, kind.least, kind.step
+    if most < least or (kind.bound is not None and not starts(kind.bound)):
+        return None
 
     def helps(number: int) -> bool:
         return starts(change(number))
@@ -277,7 +279,7 @@ def mildest(kind: Kind, starts: Callable[[SpecChange], bool]) -> SpecChange | No
     amount = None
     if step == 1:
         amount = _largest(helps, least, most)
-    elif least <= most and helps(least):
+    elif helps(least):
         first = -(-least // step)
         steps = _largest(lambda number: helps(number * step), first, most // step)
         amount = _largest(helps, least, min(most, first * step - 1)) if steps is None else steps * step
@@ -287,6 +289,8 @@ def mildest(kind: Kind, starts: Callable[[SpecChange], bool]) -> SpecChange | No
 def _largest(starts: Callable[[int], bool], least: int, most: int) -> int | None:
     """The largest number from `least` to `most` with which the job starts; None if it does not start even with the
     least."""
-    if most < least or not starts(least):
+    if most < least:
         return None
-    return most if most == least or starts(most) else first_true(least, most, lambda number: not starts(number)) - 1
+    if starts(most):
+        return most
+    return first_true(least, most, lambda number: not starts(number)) - 1 if starts(least) else None

@@ -98,9 +98,9 @@ class ClusterState:
             case QueueGone(name):
                 return self._observe_queue(name, None)
             case BookingObserved(booking):
-                return self._note_booking(self._booked.put(booking))
+                return self._note_change(self._booked.put(booking))
             case BookingGone(name):
-                return self._note_booking(self._booked.drop(name))
+                return self._note_change(self._booked.drop(name))
             case JobObserved(job, version):
                 return self._observe_job(job, version)
             case JobGone(key, ran_s):
@@ -190,17 +190,12 @@ class ClusterState:
             self._accounting.invalidate()
         return self._booked.queues.values()
 
-    def _note_booking(self, changed: bool) -> bool:
-        self._note_change(changed)
-        return changed
-
     def _observe_node(self, name: str, node: Node | None) -> bool:
         before = self._nodes.pop(name, None) if node is None else self._nodes.get(name)
         self._accounting.update_node(node, before)
-        self._note_change(node != before)
         if node is not None:
             self._nodes[name] = node
-        return node != before
+        return self._note_change(node != before)
 
     def _observe_queue(self, name: str, queue: TenantQueue | None) -> bool:
         before = self._queues.get(name)
@@ -209,13 +204,12 @@ class ClusterState:
         if queue is not None and not is_change_of_queue(queue, before):
             self._queues[name] = queue  # what is left of a budget that is not spent decides nothing
             return False
-        self._note_change(True)
         if queue is None:
             del self._queues[name]
         else:
             self._queues[name] = queue
         self._accounting.invalidate()
-        return True
+        return self._note_change(True)
 
     def _observe_job(self, job: Job, version: int) -> bool:
         before = self._observed.get(job.key)
@@ -246,9 +240,10 @@ class ClusterState:
             self._note_change(True)
         return known
 
-    def _note_change(self, changed: bool) -> None:
+    def _note_change(self, changed: bool) -> bool:
         if changed and not self._is_listing:
             self._evicted.clear()
+        return changed
 
     def _charge_admission(self, key: JobKey) -> None:
         allocation = self._accounting.allocation(key)
