@@ -87,6 +87,10 @@ def test_every_kind_of_ours_is_looked_for() -> None:
     assert sorted(KINDS) == sorted(one.stem for one in shipped.iterdir())
 
 
+def test_lists_are_read_whole_because_the_api_server_sorts_them_by_namespace() -> None:
+    assert [path for path in doctor.PATHS.values() if "limit=" in path] == []
+
+
 def first(seen: Seen, name: str) -> dict[str, Any]:
     found: dict[str, Any] = seen[name]["items"][0]
     return found
