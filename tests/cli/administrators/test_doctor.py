@@ -87,6 +87,10 @@ def test_every_kind_of_ours_is_looked_for() -> None:
     assert sorted(KINDS) == sorted(one.stem for one in shipped.iterdir())
 
 
+def test_lists_are_read_whole_because_the_api_server_sorts_them_by_namespace() -> None:
+    assert [path for path in doctor.PATHS.values() if "limit=" in path] == []
+
+
 def first(seen: Seen, name: str) -> dict[str, Any]:
     found: dict[str, Any] = seen[name]["items"][0]
     return found
@@ -94,6 +98,13 @@ def first(seen: Seen, name: str) -> dict[str, Any]:
 
 def of_agent(**status: Any) -> Callable[[Seen], object]:
     return lambda seen: first(seen, "gpuNodes")["status"].update(status)
+
+
+def stored(at: str, heartbeat: str) -> dict[str, Any]:
+    """Of a GPUNode whose report the API server stored at this time."""
+    status = first(well(), "gpuNodes")["status"] | {"heartbeat": heartbeat}
+    entries = [{"subresource": "status", "time": at}]
+    return {"metadata": {"name": "n1", "managedFields": entries}, "status": status}
 
 
 def refusal(kind: str, namespace: str, name: str, message: str, at: str = "2026-01-01T11:58:00Z") -> dict[str, Any]:
@@ -209,6 +220,18 @@ def for_nodes(**labels: str) -> dict[str, Any]:
         (of_agent(heartbeat="2026-01-01T11:55:00Z"), ("Error", "node n1", "not been heard for 300 s")),
         (of_agent(heartbeat=None), ("Error", "node n1", "never been heard")),
         (of_agent(heartbeat="2026-01-01T12:01:00Z"), ("Warning", "node n1", "clock is 60 s ahead")),
+        (
+            lambda seen: first(seen, "gpuNodes").update(stored("2026-01-01T11:59:58Z", "2026-01-01T12:09:58Z")),
+            ("Warning", "node n1", "clock is 600 s ahead"),
+        ),
+        (
+            lambda seen: first(seen, "gpuNodes").update(stored("2026-01-01T11:59:58Z", "2026-01-01T11:49:58Z")),
+            ("Warning", "node n1", "clock is 600 s behind"),
+        ),
+        (
+            lambda seen: first(seen, "gpuNodes").update(stored("2026-01-01T11:50:00Z", "2026-01-01T12:00:00Z")),
+            ("Error", "node n1", "not been heard for 600 s"),
+        ),
         (of_agent(toolkitVersion="1.17.7-1"), ("Error", "node n1", "older than 1.17.8")),
         (of_agent(gpus=[]), ("Warning", "node n1", "finds no GPU")),
         (of_agent(simulated=True), ("Note", "node n1", "are simulated")),

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from cotenant.cli.administrators.gpu_shares import gpu_views, with_silent
+from cotenant.cli.administrators.gpu_shares import gpu_views, is_silent, with_silent
 from cotenant.cli.administrators.gpus import CORDONED, as_cordoned, cells, is_asked, lines, reset_gpu, wall
 from cotenant.cli.errors import EXIT_FORBIDDEN, UserError
 from cotenant.cli.terminal.connection import Connection
@@ -178,6 +178,26 @@ def test_no_gpu_is_called_free_on_a_node_whose_agent_is_not_heard(
     (node,) = with_silent([{"metadata": {"name": "n1"}, "status": status}], now)
     (gpu,) = gpu_views([node])
     assert (gpu.node_state, gpu.state == "free") == (state, state == "Ready")
+
+
+@pytest.mark.parametrize(
+    ("beat_s", "stored_s", "silent"),
+    [
+        pytest.param(600, 10, False, id="a clock that is behind, and a report a moment ago"),
+        pytest.param(-600, 300, True, id="a clock that is ahead, and no report for five minutes"),
+        pytest.param(300, None, True, id="an object that does not show when it was stored"),
+    ],
+)
+def test_whether_an_agent_is_heard_does_not_depend_on_its_nodes_clock(
+    beat_s: int, stored_s: int | None, silent: bool
+) -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    node: dict[str, Any] = {"metadata": {}, "status": {"heartbeat": (now - timedelta(seconds=beat_s)).isoformat()}}
+    if stored_s is not None:
+        stored = (now - timedelta(seconds=stored_s)).isoformat()
+        of_spec = {"time": now.isoformat()}
+        node["metadata"]["managedFields"] = [of_spec, {"time": stored, "subresource": "status"}]
+    assert is_silent(node, now) is silent
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ PATHS: Final = {
     "gpuNodes": GPU_NODES,
     "queues": object_path("queues"),
     "queueTree": f"/apis/{names.QUERY_GROUP}/{names.QUERY_VERSION}/queuetrees",
-    "refusedJobs": "/api/v1/events?fieldSelector=reason%3DPodRefused&limit=500",
-    "refusedPods": "/api/v1/events?fieldSelector=reason%3DFailedCreate&limit=500",
+    "refusedJobs": "/api/v1/events?fieldSelector=reason%3DPodRefused",
+    "refusedPods": "/api/v1/events?fieldSelector=reason%3DFailedCreate",
 }
 """Name of what is read → its path in the API."""
 MARKS: Final = {Severity.ERROR: Colour.RED, Severity.WARNING: Colour.YELLOW, Severity.NOTE: Colour.BOLD}

@@ -86,7 +86,7 @@ def drain(connection: Connection, node: str, timeout_s: float) -> int:
     for pod in running(connection, pods):
         evict(connection, pod)
     for found in looks(connection, f"{GPU_NODES}/{node}", timeout_s):
-        is_blind = is_silent(found.get("status") or {}, datetime.now(UTC))
+        is_blind = is_silent(found, datetime.now(UTC))
         held = jobs_of(running(connection, pods)) if is_blind else drain_gpu.holders(found)
         if not held:
             seen = "no pod of a job is left; its agent is silent" if is_blind else "no job holds anything"

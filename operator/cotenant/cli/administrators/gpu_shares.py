@@ -71,24 +71,39 @@ class GpuView:
         return "idle" if self.is_idle else "busy" if self.utilization else "held"
 
 
-def silent_s(status: Mapping[str, Any], now: datetime) -> float | None:
-    """Seconds since the agent of a GPUNode reported; None if it never did."""
-    beat = status.get("heartbeat")
-    return None if beat is None else (now - datetime.fromisoformat(beat)).total_seconds()
+def silent_s(node: Document, now: datetime) -> float | None:
+    """Seconds since the agent of a GPUNode reported; None if it never did.
+
+    As for the operator, the time counts at which the API server stored the report: the node's clock may be wrong.
+    """
+    beat = heartbeat(node)
+    return None if beat is None else (now - (stored_at(node) or beat)).total_seconds()
 
 
-def is_silent(status: Mapping[str, Any], now: datetime) -> bool:
+def heartbeat(node: Document) -> datetime | None:
+    """Time of the last report, by the node's clock."""
+    beat = (node.get("status") or {}).get("heartbeat")
+    return None if beat is None else datetime.fromisoformat(beat)
+
+
+def stored_at(node: Document) -> datetime | None:
+    """Time of the last report, by the API server's clock; None if the object does not show it."""
+    entries = (node.get("metadata") or {}).get("managedFields") or ()
+    times = [entry["time"] for entry in entries if entry.get("subresource") == "status" and entry.get("time")]
+    return max(map(datetime.fromisoformat, times), default=None)
+
+
+def is_silent(node: Document, now: datetime) -> bool:
     """True if the agent of a GPUNode has missed so many heartbeats that the node gets no new jobs."""
-    seen_s = silent_s(status, now)
-    heartbeat_s = status.get("heartbeatSeconds") or names.HEARTBEAT_S
+    seen_s = silent_s(node, now)
+    heartbeat_s = (node.get("status") or {}).get("heartbeatSeconds") or names.HEARTBEAT_S
     return seen_s is None or seen_s > names.HEARTBEATS_MISSED * heartbeat_s
 
 
 def with_silent(nodes: Iterable[Document], now: datetime) -> Iterator[Document]:
     """The GPUNodes, those as `Silent` whose agent has not been heard: nobody knows what is free there."""
     for node in nodes:
-        status = node.get("status") or {}
-        yield {**node, "status": {**status, "node": SILENT}} if is_silent(status, now) else node
+        yield {**node, "status": {**(node.get("status") or {}), "node": SILENT}} if is_silent(node, now) else node
 
 
 def counted_gpus(amount: float) -> str:

@@ -85,8 +85,8 @@ def lines(nodes: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool) -> I
 def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, ...]:
     status = node.get("status") or {}
     gpus = list(gpu_views([node]))
-    seen = silent_s(status, now)
-    state = "Silent" if is_silent(status, now) else status.get("node") or "Ready"
+    seen = silent_s(node, now)
+    state = "Silent" if is_silent(node, now) else status.get("node") or "Ready"
     row = (
         node["metadata"]["name"],
         painted(state, Colour.GREEN if state == "Ready" else Colour.YELLOW),
@@ -111,8 +111,8 @@ def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, .
 def reasons(node: Mapping[str, Any], now: datetime) -> Iterator[str]:
     """Why the node does not take all the work that it could, one clause each."""
     status = node.get("status") or {}
-    if is_silent(status, now):
-        seen = silent_s(status, now)
+    if is_silent(node, now):
+        seen = silent_s(node, now)
         yield "its agent has not been heard" + ("" if seen is None else f" for {seen:.0f} s")
     if status.get("node") == "Tainted":
         yield "the Node has a taint that jobs do not tolerate: none starts there (kubectl cotenant doctor names it)"

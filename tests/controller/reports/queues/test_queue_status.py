@@ -24,7 +24,7 @@ def status(spec: dict[str, Any], *, passed: float = 0.0) -> dict[str, Any]:
     toy.cycle()
     toy.now += passed
     account = QueueAccounts.of(toy.snapshot())
-    shown: dict[str, Any] = status_of(queue, account, frozenset({"red"}), {"red"}, Budgets(), toy.now).to_document()
+    shown: dict[str, Any] = status_of(queue, account, {"red": True}, Budgets(), toy.now).to_document()
     return shown
 
 

@@ -9,11 +9,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.cli.administrators.gpu_shares import is_silent, silent_s
+from cotenant.cli.administrators.gpu_shares import heartbeat, is_silent, silent_s, stored_at
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, component_of
 
 CLOCK_S: Final = 5.0
 """Two clocks may differ by this many seconds."""
+REPORT_S: Final = 120.0
+"""Most seconds between a look at the GPUs and its report, while the driver hangs; then `GPUsUnreadable` says so."""
 OLDEST_TOOLKIT: Final = (1, 17, 8)
 GPU_RESOURCE: Final = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)")
 """Resources as which NVIDIA's device plugin offers GPUs, in each of its modes."""
@@ -43,7 +45,7 @@ def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
         )  # fmt: skip
     if cluster.may_not("gpuNodes"):
         return
-    known = {one["metadata"]["name"]: one.get("status") or {} for one in cluster.items("gpuNodes")}
+    known = {one["metadata"]["name"]: one for one in cluster.items("gpuNodes")}
     without = gpu_nodes(cluster) - known.keys()
     others = {name for name in without if not _is_chosen(cluster, name)}
     if others:
@@ -55,8 +57,8 @@ def agents(cluster: SeenCluster) -> Iterator[Diagnosis]:
             " its log says what is missing. No such pod: label the node cotenant.dev/gpu-class= (docs/platforms.md), or"
             " see agent.nodeSelector and agent.tolerations",
         )  # fmt: skip
-    for name, status in sorted(known.items()):
-        yield from _agent(name, status, cluster.now)
+    for name, node in sorted(known.items()):
+        yield from _agent(name, node, cluster.now)
 
 
 def rollout(cluster: SeenCluster) -> Iterator[Diagnosis]:
@@ -77,17 +79,16 @@ def rollout(cluster: SeenCluster) -> Iterator[Diagnosis]:
             )  # fmt: skip
 
 
-def _agent(name: str, status: Mapping[str, Any], now: datetime) -> Iterator[Diagnosis]:
-    silent = silent_s(status, now)
-    if silent is None or is_silent(status, now):
+def _agent(name: str, node: Mapping[str, Any], now: datetime) -> Iterator[Diagnosis]:
+    status, silent = node.get("status") or {}, silent_s(node, now)
+    if silent is None or is_silent(node, now):
         heard = "has never been heard" if silent is None else f"has not been heard for {silent:.0f} s"
         look = f"kubectl get pods -A --field-selector spec.nodeName={name} -l app.kubernetes.io/component=agent"
         yield Diagnosis(Severity.ERROR, f"node {name}", f"its agent {heard}: no new jobs start there", look)
-    elif silent < -CLOCK_S:
+    elif wrong := _wrong_clock(node, now):
         yield Diagnosis(
-            Severity.WARNING, f"node {name}", f"its clock is {-silent:.0f} s ahead of this machine's",
-            "let both follow a time server (timedatectl, chronyc tracking)",
-        )  # fmt: skip
+            Severity.WARNING, f"node {name}", wrong, "let it follow a time server (timedatectl, chronyc tracking)"
+        )
     if status.get("simulated"):
         yield Diagnosis(Severity.NOTE, f"node {name}", "its GPUs are simulated", "for real ones: agent.simulate=false")
         return
@@ -112,6 +113,17 @@ def _agent(name: str, status: Mapping[str, Any], now: datetime) -> Iterator[Diag
             yield Diagnosis(
                 Severity.WARNING, f"node {name}", message, "docs/isolation.md#the-levels says what it means"
             )
+
+
+def _wrong_clock(node: Mapping[str, Any], now: datetime) -> str:
+    """How the node's clock differs from the API server's, or from this machine's; empty if it does not."""
+    beat, stored = heartbeat(node), stored_at(node)
+    if beat is None:
+        return ""
+    ahead = (beat - (stored or now)).total_seconds()
+    if ahead > CLOCK_S:
+        return f"its clock is {ahead:.0f} s ahead"
+    return f"its clock is {-ahead:.0f} s behind" if stored is not None and ahead < -REPORT_S else ""
 
 
 def _selectors(cluster: SeenCluster) -> list[Mapping[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +54,9 @@ class QueueAccounts:
 
 
 def status_of(
-    queue: Queue, account: QueueAccounts, served: frozenset[str], there: Collection[str], budgets: Budgets, now: float
+    queue: Queue, account: QueueAccounts, served: Mapping[str, bool], budgets: Budgets, now: float
 ) -> QueueStatus:
-    """`served`: the namespaces whose jobs may use it. `there`: all namespaces of the cluster."""
+    """`served`: namespace whose jobs may use the queue → whether it exists."""
     name = queue.metadata.name or ""
     number = account.tree.index[name]
     over = borrowed(account.usage, number)
@@ -74,7 +74,7 @@ def status_of(
         namespaces=tuple(sorted(served)),
         budget=budgets.usage(queue, now),
         past_borrowing=account.past.get(name),
-        conditions=_conditions(queue, account.tree.broken.get(name, ""), served.intersection(there), now),
+        conditions=_conditions(queue, account.tree.broken.get(name, ""), any(served.values()), now),
         observed_generation=queue.metadata.generation,
     )
     amounts |= {"quotas": lines, "users": users_of(account.usage, number)}
@@ -148,9 +148,9 @@ def _descendants(tree: QueueTree, number: int) -> list[str]:
     return found
 
 
-def _conditions(queue: Queue, broken: str, served: Collection[str], now: float) -> tuple[Condition, ...]:
+def _conditions(queue: Queue, broken: str, serves_some: bool, now: float) -> tuple[Condition, ...]:
     status, reason = ("False", "Broken") if broken else ("True", "Ready")
     wanted = queue.spec.namespaces or queue.spec.namespace_selector is not None
-    message = broken or (NOBODY_THERE if wanted and not served else "the queue takes jobs")
+    message = broken or (NOBODY_THERE if wanted and not serves_some else "the queue takes jobs")
     known, generation = queue.status.conditions, queue.metadata.generation
     return (conditions.renewed(known, "Ready", status, reason, message, at=now, generation=generation),)

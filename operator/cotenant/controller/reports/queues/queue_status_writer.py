@@ -94,7 +94,7 @@ class QueueStatusWriter:
     async def _write_one(self, queue: Queue, account: QueueAccounts, served: frozenset[str], now: float) -> None:
         name = queue.metadata.name or ""
         written = self.cache.queue_statuses.get(name, {})
-        status = status_of(queue, account, served, self.cache.namespaces, self.budgets, now)
+        status = status_of(queue, account, {one: one in self.cache.namespaces for one in served}, self.budgets, now)
         change = difference(written, status.to_document())
         if worth_a_write(change, written):
             await self._patch(name, change)
