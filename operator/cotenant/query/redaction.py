@@ -53,7 +53,7 @@ def size_of(job: Job, classes: Mapping[str, str]) -> str:
 
 
 def uuids_of(placement: Placement) -> frozenset[str]:
-    return frozenset(grant.uuid for part in placement.nodes for rank in part.ranks for grant in rank.gpus)
+    return frozenset(uuid for part in placement.nodes for uuid in part.uuids)
 
 
 def redacted(text: str, namespaces: Collection[str], sees: Sees) -> str:

@@ -166,6 +166,11 @@ class NodePlacement:
     node: str
     ranks: tuple[RankPlacement, ...]
 
+    @property
+    def uuids(self) -> frozenset[str]:
+        """Its GPUs."""
+        return frozenset(gpu.uuid for rank in self.ranks for gpu in rank.gpus)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
