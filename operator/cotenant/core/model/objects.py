@@ -179,6 +179,11 @@ class Placement:
     nodes: tuple[NodePlacement, ...]
 
     @property
+    def workers_on(self) -> tuple[tuple[str, int], ...]:
+        """(node, workers)."""
+        return tuple((node.node, len(node.ranks)) for node in self.nodes)
+
+    @property
     def workers(self) -> int:
         return sum(len(node.ranks) for node in self.nodes)
 
