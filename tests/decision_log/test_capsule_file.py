@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,3 +41,9 @@ def test_of_a_bomb_no_more_is_unpacked_than_is_allowed(monkeypatch: pytest.Monke
     assert unpacked(gzip.compress(bytes(10))) == bytes(10)
     with pytest.raises(ValueError, match="longer than 10 bytes"):
         unpacked(gzip.compress(bytes(11)))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-12], lambda data: data[:12] + b"????" + data[16:]])
+def test_a_damaged_file_is_refused_in_words(damage: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(ValueError, match="it is damaged: "):
+        unpacked(damage(packed(DOCUMENT)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from cotenant.core.model.objects import GpuRequest, Job
+from cotenant.core.model.objects import GpuRequest, GrantedGpu, Job, NodePlacement, Placement, RankPlacement
 from cotenant.query.redaction import JobMention, mentioned, redacted, size_of
-from tests.support.clusters import make_job, make_placement
+from tests.support.clusters import make_job, make_node, make_placement
 
 
 def sees_red(namespace: str) -> bool:
@@ -52,4 +54,13 @@ def test_a_mention_keeps_its_size_and_its_rule() -> None:
     ids=["a gang", "classes", "shares", "memory", "shares of two", "memory of two", "held"],
 )
 def test_the_size_of_a_job_is_what_it_holds_or_asks_for(job: Job, size: str) -> None:
-    assert size_of(job, {"GPU-n1-0": "H100", "GPU-n1-1": "H100"}) == size
+    assert size_of(job, {gpu.uuid: gpu for gpu in make_node("n1", gpus=2).gpus}) == size
+
+
+def test_a_share_is_as_large_as_its_larger_part_when_it_is_held_too() -> None:
+    (gpu,) = make_node("n1", gpus=1).gpus
+    part = GrantedGpu(uuid=gpu.uuid, memory_mib=gpu.memory_mib // 2, compute_milli=100)
+    placed = Placement(nodes=(NodePlacement(node="n1", ranks=(RankPlacement(rank=0, gpus=(part,)),)),))
+    asks = make_job("a", gpu=GpuRequest(memory_milli=500, compute_milli=100))
+    assert size_of(asks, {}) == "0.5 GPU"
+    assert size_of(replace(asks, placement=placed), {gpu.uuid: gpu}) == "0.5 GPU of H100"

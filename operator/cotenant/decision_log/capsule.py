@@ -57,7 +57,7 @@ class Capsule:
         """Capsule of a file, compressed or not. Raises CodecError."""
         try:
             document = json.loads(unpacked(data))
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, OSError) as error:
             raise CodecError(f"this is no decision capsule: {error}") from None
         return cls.from_document(document)
 

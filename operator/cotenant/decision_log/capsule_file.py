@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -37,7 +38,10 @@ def unpacked(data: bytes) -> bytes:
     """Text of a file, compressed or not. Raises ValueError and OSError."""
     if data[:2] != b"\x1f\x8b":
         return data
-    text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(BYTES_MAX + 1)
+    try:
+        text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(BYTES_MAX + 1)
+    except (zlib.error, EOFError) as error:
+        raise ValueError(f"it is damaged: {error}") from None
     if len(text) > BYTES_MAX:
         raise ValueError(f"it is longer than {BYTES_MAX} bytes")
     return text

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from cotenant.core.model.objects import JobKey, Placement
+from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Action, Admit, Evict, Plan, Reason
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.decision_log.digest import SnapshotDigests
@@ -116,10 +116,6 @@ def _taken(action: Action, carried_out: bool) -> ActionTaken:
         action="Admit" if isinstance(action, Admit) else "Resize",
         job=action.job,
         carried_out=carried_out,
-        nodes=workers_on(action.placement),
+        nodes=action.placement.workers_on,
         message="" if isinstance(action, Admit) else action.message,
     )
-
-
-def workers_on(placement: Placement) -> tuple[tuple[str, int], ...]:
-    return tuple((part.node, len(part.ranks)) for part in placement.nodes)

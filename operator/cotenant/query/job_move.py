@@ -5,11 +5,10 @@ The operator's own `schedule` decides, as the next cycle would with the request.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cotenant.core.model.objects import Job, JobKey, Placement
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Evict, EvictionKind, Plan
 from cotenant.core.scheduling.requested_moves import lies_elsewhere
 from cotenant.core.scheduling.scheduler import place
@@ -47,12 +46,12 @@ def plan_move(situation: Situation, job: Job) -> MovePlan:
     found = MovePlan(
         job=job.key,
         fits=moves,
-        held=_nodes(job.placement),
+        held=job.placement.workers_on if job.placement else (),
         unsaved_s=unsaved,
-        unsaved_milli_s=unsaved * held_milli(job.placement) if job.placement else 0,
+        unsaved_milli_s=unsaved * held_milli(job.placement, situation.gpus) if job.placement else 0,
     )
     if moves:
-        return replace(found, to=_nodes(plan.nominations.get(job.key)))
+        return replace(found, to=plan.nominations[job.key].workers_on if job.key in plan.nominations else ())
     if not lies_elsewhere(job, situation.accounting.inventory):
         return replace(found, there=True, message="it is there already")
     return replace(found, message=_why_not(situation, job))
@@ -74,10 +73,3 @@ def _why_not(situation: Situation, job: Job) -> str:
 def _unsaved_s(job: Job, now: float) -> int:
     since = max(job.admitted_at or now, job.last_checkpoint_at or 0.0)
     return max(0, int(now - since))
-
-
-def _nodes(placement: Placement | None) -> tuple[tuple[str, int], ...]:
-    counted: Counter[str] = Counter()
-    for part in placement.nodes if placement else ():
-        counted[part.node] += len(part.ranks)
-    return tuple(counted.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cotenant.core.queueing.fair_share import PPM, DominantShares, borrowed, past_shares
+from cotenant.core.queueing.fair_share import PPM, DominantShares, borrowed, in_all, past_shares
 from cotenant.query.situation import Situation
 
 
@@ -116,7 +116,7 @@ def _line(
         depth=depth,
         guaranteed=sum(line.effective for line in quotas),
         used=usage.held_milli(number),
-        borrowed=over[None] if None in over else sum(over.values()),
+        borrowed=in_all(over),
         waiting=waiting[number],
         holding=holding[number],
         quotas=quotas,

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from cotenant.core.model.formatting import format_gpus
-from cotenant.core.model.objects import WHOLE, Job, JobKey, Placement
+from cotenant.core.model.measure import Amounts
+from cotenant.core.model.objects import WHOLE, Gpu, Job, JobKey, Placement
 
 Sees: TypeAlias = Callable[[str], bool]
 """Namespace → whether the caller may read TrainingJobs there."""
@@ -39,11 +40,11 @@ class JobMention:
         return JobMention(job="", namespace="", queue="", asks=self.asks, why=self.why)
 
 
-def size_of(job: Job, classes: Mapping[str, str]) -> str:
-    """What a job holds, or asks for: GPUs and classes. `classes`: UUID → class."""
+def size_of(job: Job, gpus: Mapping[str, Gpu]) -> str:
+    """What a job holds, or asks for: GPUs and classes. `gpus`: by UUID."""
     if job.placement is not None:
-        held = sorted({classes.get(uuid, "") for uuid in uuids_of(job.placement)} - {""})
-        return _gpus(held_milli(job.placement), held)
+        held = sorted({gpus[uuid].gpu_class for uuid in uuids_of(job.placement) & gpus.keys()})
+        return _gpus(held_milli(job.placement, gpus), held)
     each = WHOLE * job.gpu.count
     if job.gpu.is_share:
         each = max(job.gpu.memory_milli or 0, job.gpu.compute_milli or 0) * job.gpu.count
@@ -53,7 +54,7 @@ def size_of(job: Job, classes: Mapping[str, str]) -> str:
 
 
 def uuids_of(placement: Placement) -> frozenset[str]:
-    return frozenset(grant.uuid for part in placement.nodes for rank in part.ranks for grant in rank.gpus)
+    return frozenset(uuid for part in placement.nodes for uuid in part.uuids)
 
 
 def redacted(text: str, namespaces: Collection[str], sees: Sees) -> str:
@@ -72,10 +73,15 @@ def mentioned(text: str, namespaces: Collection[str]) -> set[str]:
     return {namespace for namespace in found if namespace in namespaces}
 
 
-def held_milli(placement: Placement) -> int:
-    """Milli-GPU that the placement holds."""
+def held_milli(placement: Placement, gpus: Mapping[str, Gpu]) -> int:
+    """Milli-GPU that the placement holds, as quotas count it: of each share the larger part."""
     grants = (grant for part in placement.nodes for rank in part.ranks for grant in rank.gpus)
-    return sum(grant.compute_milli for grant in grants)
+    return sum(
+        one.compute_milli
+        if (gpu := gpus.get(one.uuid)) is None
+        else Amounts.of_share(one.memory_mib, one.compute_milli, gpu.memory_mib).milli
+        for one in grants
+    )
 
 
 def _gpus(milli: int, classes: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.objects import Gpu, Job, JobKey
 from cotenant.core.model.overlay import overlay
 from cotenant.core.model.plan import Evict, Plan, Verdict
 from cotenant.core.policy import DEFAULT, Policy
@@ -59,14 +59,14 @@ class Situation:
         return frozenset(job.namespace for job in self.snapshot.jobs)
 
     @cached_property
-    def _classes(self) -> dict[str, str]:
-        """UUID → class of every GPU."""
-        return {gpu.uuid: gpu.gpu_class for node in self.snapshot.nodes for gpu in node.gpus}
+    def gpus(self) -> Mapping[str, Gpu]:
+        """Every GPU by its UUID."""
+        return {gpu.uuid: gpu for node in self.snapshot.nodes for gpu in node.gpus}
 
     def mention(self, key: JobKey, why: str = "") -> JobMention:
         """The job as a part of an answer."""
         job = self.jobs[key]
-        asks = size_of(job, self._classes)
+        asks = size_of(job, self.gpus)
         return JobMention(job=key, namespace=job.namespace, queue=job.queue, asks=asks, why=why)
 
     @cached_property

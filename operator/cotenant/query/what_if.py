@@ -15,7 +15,7 @@ from typing import Final
 
 from cotenant.core.allocation.request import request_key
 from cotenant.core.model.formatting import describe_request
-from cotenant.core.model.objects import Job, JobKey, Placement
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan
 from cotenant.core.outlook.estimates import Estimate, Outlook
 from cotenant.core.placement.shapes import heaviest, worker_shape
@@ -133,7 +133,7 @@ def _of_plan(plan: Plan, job: Job) -> WhatIf:
     about = WhatIf(job=job.key, outcome=ProposalOutcome.WAITS, queue=job.queue, asks=describe_request(job))
     admitted = next((one for one in plan.actions if isinstance(one, Admit) and one.job == job.key), None)
     if admitted is not None:
-        return replace(about, outcome=ProposalOutcome.STARTS, nodes=_nodes(admitted.placement))
+        return replace(about, outcome=ProposalOutcome.STARTS, nodes=admitted.placement.workers_on)
     verdict = plan.verdicts.get(job.key)
     if verdict is None:
         return about
@@ -146,11 +146,9 @@ def _of_plan(plan: Plan, job: Job) -> WhatIf:
         would_start_if=verdict.would_start_if,
         change=verdict.change,
     )
-    return told if promised is None else replace(told, outcome=ProposalOutcome.AFTER_EVICTIONS, nodes=_nodes(promised))
-
-
-def _nodes(placement: Placement) -> tuple[tuple[str, int], ...]:
-    return tuple((part.node, len(part.ranks)) for part in placement.nodes)
+    return (
+        told if promised is None else replace(told, outcome=ProposalOutcome.AFTER_EVICTIONS, nodes=promised.workers_on)
+    )
 
 
 def _displaced(without: Plan, plan: Plan, key: JobKey) -> list[JobKey]:

@@ -61,14 +61,17 @@ def user_of(review: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return user if status.get("authenticated") is True and user.get("username") else None
 
 
-def subject_access_review(user: Mapping[str, Any]) -> dict[str, Any]:
-    """May this user get `/metrics`?"""
+METRICS: Final = {"nonResourceAttributes": {"path": PATH, "verb": "get"}}
+
+
+def subject_access_review(user: Mapping[str, Any], asked: Mapping[str, Any] = METRICS) -> dict[str, Any]:
+    """May this user do what is asked? By default: get `/metrics`."""
     spec = {
         "user": user["username"],
         "uid": user.get("uid") or "",
         "groups": list(user.get("groups") or []),
         "extra": dict(user.get("extra") or {}),
-        "nonResourceAttributes": {"path": PATH, "verb": "get"},
+        **asked,
     }
     return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,10 @@ RENEWED: Final = timedelta(days=120)
 """Before its end a certificate is made anew."""
 SKEW: Final = timedelta(hours=1)
 """A certificate is valid for so long before it was made, because clocks differ."""
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

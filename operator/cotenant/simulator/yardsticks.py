@@ -19,9 +19,10 @@ from math import inf
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from cotenant.core.model.objects import WHOLE
 from cotenant.simulator.job_run import Held
 from cotenant.simulator.outcomes import ReplayedJob
-from cotenant.simulator.traces.trace import WHOLE, TraceJob
+from cotenant.simulator.traces.trace import TraceJob
 
 LAS_GPU_S = 3_600.0
 

@@ -47,3 +47,14 @@ def test_a_missing_file_and_one_of_another_format_are_named(tmp_path: Path) -> N
     plain.write_text(PLAIN, encoding="utf-8")
     with pytest.raises(TraceError, match="SWF"):
         read_file(str(plain), "swf")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [gzip.compress(PLAIN.encode())[:12] + b"????????", f"submit,duration,gpus\n0,60,{'1' * 200_000}\n".encode()],
+    ids=["a packed file that is damaged", "a field without end"],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "bad").write_bytes(data)
+    with pytest.raises(TraceError, match="bad: "):
+        read_file(str(tmp_path / "bad"))

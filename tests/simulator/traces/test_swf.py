@@ -41,3 +41,9 @@ def test_a_job_of_18_numbers_asks_for_processors_and_declares_a_time() -> None:
 def test_a_line_that_is_not_18_numbers_is_named(line: str) -> None:
     with pytest.raises(TraceError, match="line 5 of the trace"):
         read_swf([*HEADER, line])
+
+
+@pytest.mark.parametrize("value", ["", " soon"])
+def test_a_time_of_the_header_that_is_none_is_named(value: str) -> None:
+    with pytest.raises(TraceError, match="line 1 of the trace has no UnixStartTime"):
+        read_swf([f"; UnixStartTime:{value}\n"])

@@ -16,7 +16,7 @@ from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.objects import Placement
 from cotenant.core.model.plan import Action, Admit, Evict, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.decision_log.cycles import CycleHistory, ReasonGiven, workers_on
+from cotenant.decision_log.cycles import CycleHistory, ReasonGiven
 from cotenant.decision_log.lines import Record
 from cotenant.decision_log.measured_use import UseByJob
 from cotenant.decision_log.runs import run_of
@@ -136,7 +136,7 @@ def _placed(what: str, placement: Placement, at: float, classes: Mapping[str, st
     """Report of a placement, and the class of its GPUs, which is one."""
     first = placement.nodes[0].ranks[0].gpus
     gpu_class = classes.get(first[0].uuid, "") if first else ""
-    on = ", ".join(f"{node} ({workers})" for node, workers in workers_on(placement))
+    on = ", ".join(f"{node} ({workers})" for node, workers in placement.workers_on)
     return Happening(at=at, what=what, message=f"workers on {on}" + (f": {gpu_class}" if gpu_class else "")), gpu_class
 
 

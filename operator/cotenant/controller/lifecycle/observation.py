@@ -18,7 +18,6 @@ from cotenant.controller.isolation.verification import UNVERIFIED, Verification
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, classify
 from cotenant.controller.manifests.attempt import pod_name
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Phase
-from cotenant.core.model.objects import NodePlacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +137,11 @@ class Observation:
     def in_the_way(self) -> tuple[PodRecord, ...]:
         """Pods of earlier attempts that may still use GPUs of the placement, which a resize keeps."""
         placement = self.record.placement
-        given = {(node.node, gpu) for node in placement.nodes for gpu in _uuids(node)} if placement else set()
+        given = {(node.node, gpu) for node in placement.nodes for gpu in node.uuids} if placement else set()
         return tuple(
             pod for pod in self.holders
             if pod.is_before(self.status.attempts) and pod.worker and pod.worker.placement
-            and any((pod.node, gpu) in given for gpu in _uuids(pod.worker.placement))
+            and any((pod.node, gpu) in given for gpu in pod.worker.placement.uuids)
         )  # fmt: skip
 
     @property
@@ -215,10 +214,6 @@ class Observation:
 
     def pod_name(self, node_rank: int) -> str:
         return pod_name(self.record.name, self.status.attempts, node_rank, nodes=self.nodes, servers=self.servers)
-
-
-def _uuids(on_node: NodePlacement) -> set[str]:
-    return {gpu.uuid for rank in on_node.ranks for gpu in rank.gpus}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Collection
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from cotenant import names
 from cotenant.controller.client.kube import SUBJECT_ACCESS_REVIEWS, Kube, UnreachableError
 from cotenant.controller.query_api.front_proxy import Caller
 from cotenant.query.redaction import Sees
+from cotenant.serving.metrics_access import Access, access_of, subject_access_review
 
 REMEMBER_S: Final = 10.0
 REMEMBERED_MAX: Final = 4_096
@@ -67,18 +68,13 @@ class CallerAccess:
         return answer
 
     async def _review(self, caller: Caller, attributes: dict[str, str]) -> bool:
-        spec: dict[str, Any] = {
-            "user": caller.user,
-            "uid": caller.uid,
-            "groups": list(caller.groups),
-            "extra": {name: list(values) for name, values in caller.extra.items()},
-            "resourceAttributes": attributes,
-        }
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        extra = {name: list(values) for name, values in caller.extra.items()}
+        user = {"username": caller.user, "uid": caller.uid, "groups": caller.groups, "extra": extra}
+        body = subject_access_review(user, {"resourceAttributes": attributes})
         try:
             reply = await self._kube.create(SUBJECT_ACCESS_REVIEWS, body)
         except UnreachableError as error:
             raise UnknownAccessError(str(error)) from error
         if not reply.done:
             raise UnknownAccessError(reply.message)
-        return (reply.document.get("status") or {}).get("allowed") is True
+        return access_of(reply.document) is Access.ALLOWED

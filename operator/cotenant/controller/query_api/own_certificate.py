@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
-from cotenant.serving.self_signed import SelfSigned
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+from cotenant.serving.self_signed import SelfSigned, utc_now
 
 
 @dataclass(slots=True)

@@ -82,8 +82,8 @@ class RecordAnswers:
         """GPU time and cost of the jobs of a namespace, or of all, from `?since=` until `?until=`."""
         now = int(self.recorder.clock())
         namespace = request.match_info.get("namespace", "")
-        since = _seconds(request, "since", start_of(Period.MONTH, now))
-        until = _seconds(request, "until", now + 1)
+        since = _number(request, "since", start_of(Period.MONTH, now))
+        until = _number(request, "until", now + 1)
         found = await self._charges(namespace)
         prices = self.recorder.prices
         return record_documents.showback_list(priced(found, since, until, prices), prices.currency, (since, until))
@@ -126,11 +126,10 @@ class RecordAnswers:
         return await asyncio.to_thread(costs_by_uid, [one for one in charges if one.uid in uids], until, prices)
 
 
-def _seconds(request: web.Request, name: str, default: int) -> int:
+def _number(request: web.Request, name: str, default: int) -> int:
     asked = request.query.get(name, "")
     return int(asked) if asked.isdecimal() and len(asked) < 12 else default
 
 
 def _limit(request: web.Request) -> int:
-    asked = request.query.get("limit", "")
-    return min(LISTED_MAX, max(1, int(asked))) if asked.isdecimal() and len(asked) < 10 else LISTED
+    return min(LISTED_MAX, max(1, _number(request, "limit", LISTED)))

@@ -11,20 +11,16 @@ import binascii
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from cotenant.controller.client.kube import SECRETS, Kube
-from cotenant.serving.self_signed import SelfSigned
+from cotenant.serving.self_signed import SelfSigned, utc_now
 from cotenant.serving.served_secrets import ServedSecret
 
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 30.0
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass(slots=True, kw_only=True)

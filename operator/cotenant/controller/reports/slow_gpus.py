@@ -53,8 +53,7 @@ def slow_gpu_notice(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> s
     """Addition to the message of an admission that hands out suspect GPUs; empty if it hands out none."""
     found = []
     for part in placement.nodes:
-        held = {gpu.uuid for rank in part.ranks for gpu in rank.gpus}
-        seen = gpu_nodes.get(part.node)
+        held, seen = part.uuids, gpu_nodes.get(part.node)
         found += [
             f"{gpu.uuid} on {part.node} ({gpu.health})"
             for gpu in (seen.status.gpus if seen else ())

@@ -115,10 +115,10 @@ def makes_steps(sample: ProgressSample | None, now: float) -> bool:
 
 def holding_of(record: JobRecord, *, makes_steps: bool) -> Holding:
     """The GPUs that a job with a placement holds."""
-    ranks = [rank for node in (record.placement.nodes if record.placement else ()) for rank in node.ranks]
+    nodes = record.placement.nodes if record.placement else ()
     spec = record.job.spec if record.job else None
     return Holding(
-        gpus=len({gpu.uuid for rank in ranks for gpu in rank.gpus}),
+        gpus=len(frozenset[str]().union(*(node.uuids for node in nodes))),
         is_share=spec is not None and spec.gpu_given is not None and spec.gpu_given.is_share,
         cpu_milli=spec.resources.cpu if spec is not None else 1000,
         makes_steps=makes_steps,

@@ -166,12 +166,22 @@ class NodePlacement:
     node: str
     ranks: tuple[RankPlacement, ...]
 
+    @property
+    def uuids(self) -> frozenset[str]:
+        """Its GPUs."""
+        return frozenset(gpu.uuid for rank in self.ranks for gpu in rank.gpus)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """Ordered: rank 0 is the first rank of the first node. Ranks are contiguous from 0."""
 
     nodes: tuple[NodePlacement, ...]
+
+    @property
+    def workers_on(self) -> tuple[tuple[str, int], ...]:
+        """(node, workers)."""
+        return tuple((node.node, len(node.ranks)) for node in self.nodes)
 
     @property
     def workers(self) -> int:

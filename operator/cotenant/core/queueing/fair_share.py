@@ -67,6 +67,11 @@ def borrowed(usage: Usage, queue: int) -> dict[str | None, int]:
     return _above_guarantee(usage.class_milli[queue], guarantees_of(usage.tree, queue))
 
 
+def in_all(over: Mapping[str | None, int]) -> int:
+    """What `borrowed` is together."""
+    return over[None] if None in over else sum(over.values())
+
+
 def _above_guarantee(held: Mapping[str, int], guarantees: GuaranteesByClass) -> dict[str | None, int]:
     overall, by_class = guarantees
     found: dict[str | None, int] = {}

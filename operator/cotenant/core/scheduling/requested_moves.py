@@ -37,7 +37,7 @@ def lies_elsewhere(job: Job, inventory: Inventory) -> bool:
     for part in job.placement.nodes if job.placement else ():
         if part.node in job.excluded_nodes or (job.only_nodes and part.node not in job.only_nodes):
             return True
-        held = {grant.uuid for rank in part.ranks for grant in rank.gpus}
+        held = part.uuids
         row = inventory.row_of.get(part.node)
         gpus = inventory.nodes[row].gpus if row is not None and wanted else ()
         if any(gpu.uuid in held and gpu.gpu_class not in wanted for gpu in gpus):

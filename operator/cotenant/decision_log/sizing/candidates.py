@@ -15,14 +15,11 @@ from enum import StrEnum
 from typing import Final
 
 from cotenant.api.scalars.quantities import QuantityError, parse_gpus, parse_memory
+from cotenant.core.model.objects import WHOLE
 from cotenant.decision_log.runs import RunRecord
-from cotenant.decision_log.showback.prices import NO_PRICES, PriceList
+from cotenant.decision_log.showback.prices import HOUR, NO_PRICES, PriceList
 from cotenant.decision_log.sizing.gpu_figures import figures_of
 from cotenant.decision_log.sizing.past_runs import Measurement, RunShape, measurements, memory_peak_mib
-
-WHOLE: Final = 1000
-"""Milli-GPU."""
-_HOUR_MS: Final = 3_600_000
 
 
 class Basis(StrEnum):
@@ -64,7 +61,7 @@ class Candidate:
         """Micro-units."""
         if self.price is None:
             return None
-        low, high = (one * self.milli * self.price // _HOUR_MS for one in self.seconds)
+        low, high = (one * self.milli * self.price // HOUR for one in self.seconds)
         return low, high
 
 

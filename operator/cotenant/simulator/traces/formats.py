@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -25,11 +27,11 @@ def read_file(path: str, layout: str | None = None) -> Trace:
     try:
         raw = Path(path).read_bytes()
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise TraceError(f"{path}: {error}") from error
     try:
         return READERS[layout or layout_of(text)](text.splitlines(keepends=True))
-    except TraceError as error:
+    except (TraceError, csv.Error) as error:
         raise TraceError(f"{path}: {error}") from error
 
 

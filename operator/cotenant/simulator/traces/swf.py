@@ -18,10 +18,13 @@ def read_swf(lines: Iterable[str]) -> Trace:
     left_out, jobs, begins = LeftOut(), [], 0.0
     for number, line in enumerate(lines, start=1):
         text = line.strip()
-        if text.startswith(";"):
-            name, _, value = text.lstrip("; ").partition(":")
-            if name.strip().lower() == "unixstarttime":
+        name, _, value = text.lstrip("; ").partition(":")
+        if text.startswith(";") and name.strip().lower() == "unixstarttime":
+            try:
                 begins = float(value.split()[0])
+            except (ValueError, IndexError) as error:
+                raise TraceError(f"line {number} of the trace has no UnixStartTime (SWF): {error}") from error
+        if text.startswith(";"):
             continue
         if not text:
             continue

@@ -23,7 +23,8 @@ import csv
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from cotenant.simulator.traces.trace import WHOLE, LeftOut, Trace, TraceError, TraceJob, first_of, seconds_of
+from cotenant.core.model.objects import WHOLE
+from cotenant.simulator.traces.trace import LeftOut, Trace, TraceError, TraceJob, first_of, seconds_of
 
 Row: TypeAlias = Mapping[str, str]
 ReadRow: TypeAlias = Callable[[int, Row, LeftOut], TraceJob | None]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-WHOLE = 1000
+from cotenant.core.model.objects import WHOLE
 
 
 class TraceError(ValueError):

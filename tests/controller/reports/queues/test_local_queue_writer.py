@@ -166,6 +166,22 @@ async def test_a_webhook_that_does_not_answer_in_one_namespace_holds_up_no_other
     assert [shown(replica, one) is not None for one in ("blue", "red", "yellow")] == [False, True, True]
 
 
+async def test_one_that_cannot_be_removed_holds_up_no_other() -> None:
+    replica = Replica()
+    replica.kube.put(NAMESPACES, {"metadata": {"name": "blue"}})
+    await round_of(replica)
+    queue = replica.kube.stored(QUEUES, "red")
+    assert queue is not None
+    replica.kube.put(QUEUES, queue | {"spec": queue["spec"] | {"namespaces": ["blue"]}})
+
+    def fail() -> None:
+        raise FailedWebhookError('failed calling webhook "validate.kyverno.svc-fail"')
+
+    replica.kube.faults.add(Fault(call="DELETE localqueues/red", first=fail))
+    await round_of(replica)
+    assert [shown(replica, one) is not None for one in ("blue", "red")] == [True, True]
+
+
 async def test_a_round_has_so_many_writes_at_most_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_queue_writer, "WRITES_MAX", 2)
     replica = Replica()

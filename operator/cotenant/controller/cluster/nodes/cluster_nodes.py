@@ -208,7 +208,7 @@ class ClusterNodes:
         found: dict[str, str] = {}
         for node in placement.nodes:
             agent, facts = self._index.gpu_nodes.get(node.node), self._index.facts.get(node.node)
-            of_job = {gpu.uuid for rank in node.ranks for gpu in rank.gpus}
+            of_job = node.uuids
             if facts is not None and facts.drained_by:
                 found |= dict.fromkeys(of_job, f"{names.HEALTH_DRAINED}: {facts.drained_by}")
                 continue

@@ -54,8 +54,7 @@ def ending(o: Observation, settings: Settings) -> Finish | None:
 def any_gpu_busy(placement: Placement | None, gpu_nodes: Mapping[str, GPUNode]) -> bool:
     """True if a GPU of this placement computes, by its agent's last report. Of a shared GPU, any job's work counts."""
     for node in placement.nodes if placement else ():
-        held = {gpu.uuid for rank in node.ranks for gpu in rank.gpus}
-        seen = gpu_nodes.get(node.node)
+        held, seen = node.uuids, gpu_nodes.get(node.node)
         for gpu in seen.status.gpus if seen else ():
             if gpu.uuid in held and gpu.used and gpu.used.utilization_percent:
                 return True

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cotenant.api.resources.queue_status import LocalQueueStatus, LocalQuota
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import WHOLE, JobKey
-from cotenant.core.queueing.fair_share import borrowed
+from cotenant.core.queueing.fair_share import borrowed, in_all
 from cotenant.core.quota.headroom import headroom_of
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 from cotenant.core.quota.usage import Charge, Usage
@@ -91,7 +91,7 @@ def _of_queue(accounts: LocalAccounts, queue: int) -> LocalQueueStatus:
     amounts = {
         "guaranteed": max([*of_all, sum(line.quota.guaranteed for line in lines) - sum(of_all)], default=0),
         "used": accounts.usage.held_milli(queue),
-        "borrowed": over[None] if None in over else sum(over.values()),
+        "borrowed": in_all(over),
         "free": free_milli(accounts, queue, lambda _bucket: True),
         "quotas": tuple(_quota(accounts, queue, line) for line in lines),
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -87,8 +87,8 @@ class LocalQueueWriter:
             self._listed_at = now
         wanted = await asyncio.to_thread(local_statuses, snapshot, set(self._served(snapshot)))
         left = WRITES_MAX
-        for place in sorted(set(self._written) - wanted.keys())[:left]:
-            await self._delete(place)
+        for place in self._in_turn(self._written.keys() - wanted.keys())[:left]:
+            await self._contained(place, self._delete(place), now)
             left -= 1
         for place in self._in_turn(wanted):
             status = with_budget(wanted[place], self.cache.queues.get(place[1]))
@@ -96,11 +96,15 @@ class LocalQueueWriter:
                 self._next = place
                 if left <= 0:
                     return
-                try:
-                    await self._write(place, status, now)
-                except FailedWebhookError as error:  # of this namespace, perhaps; the others go on
-                    self._refused(place, Reply(Outcome.REFUSED, message=str(error), code=500), now)
+                await self._contained(place, self._write(place, status, now), now)
                 left -= 1
+
+    async def _contained(self, place: Place, call: Awaitable[None], now: float) -> None:
+        """A webhook that does not answer is of this namespace, perhaps. The others go on."""
+        try:
+            await call
+        except FailedWebhookError as error:
+            self._refused(place, Reply(Outcome.REFUSED, message=str(error), code=500), now)
 
     def _served(self, snapshot: Snapshot) -> Iterator[Place]:
         """Queues and namespaces served, of those that are there."""

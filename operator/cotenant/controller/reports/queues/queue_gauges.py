@@ -11,9 +11,7 @@ from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.objects import WHOLE, JobKey
 from cotenant.core.model.plan import Verdict
 from cotenant.core.snapshot.snapshot import Snapshot
-
-GPU_HOUR = 3_600_000
-"""Milli-GPU × seconds."""
+from cotenant.decision_log.showback.prices import HOUR
 
 
 def clear_gauges(metrics: Metrics) -> None:
@@ -51,7 +49,7 @@ def set_gauges(
     metrics.budget_left.clear()
     for one in snapshot.queues:
         if one.budget_left is not None:
-            metrics.budget_left.labels(one.name, "gpu_hours").set(one.budget_left / GPU_HOUR)
+            metrics.budget_left.labels(one.name, "gpu_hours").set(one.budget_left / HOUR)
         if one.money_left is not None:
             metrics.budget_left.labels(one.name, one.currency).set(one.money_left / 1_000_000)
     metrics.gpus.clear()

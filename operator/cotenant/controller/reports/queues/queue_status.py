@@ -16,7 +16,7 @@ from cotenant.api.scalars.fields import moment
 from cotenant.controller.client.kube import Document
 from cotenant.controller.cluster.budgets.budgets import Budgets
 from cotenant.controller.reports.queues.user_usage import users_of
-from cotenant.core.queueing.fair_share import DominantShares, borrowed
+from cotenant.core.queueing.fair_share import DominantShares, borrowed, in_all
 from cotenant.core.quota.tree import QueueTree, QuotaLine
 from cotenant.core.quota.usage import Usage
 from cotenant.core.snapshot.accounting import Accounting
@@ -64,7 +64,7 @@ def status_of(
     below = _descendants(account.tree, number)
     amounts: dict[str, object] = {
         "used": account.usage.held_milli(number),
-        "borrowed": _in_all(over),
+        "borrowed": in_all(over),
         "lent": max((line.lent for line in lines), default=0),
     }
     status = QueueStatus(
@@ -123,12 +123,8 @@ def _quota_usage(account: QueueAccounts, line: QuotaLine, over: Mapping[str | No
 def _borrowed_within(line: QuotaLine, used: int, over: Mapping[str | None, int]) -> int:
     """Amount borrowed of what is used under a line that guarantees nothing. Other lines may guarantee it."""
     return min(
-        used, _in_all(over) if line.quota.gpu_class is None else over.get(line.quota.gpu_class, over.get(None, 0))
+        used, in_all(over) if line.quota.gpu_class is None else over.get(line.quota.gpu_class, over.get(None, 0))
     )
-
-
-def _in_all(over: Mapping[str | None, int]) -> int:
-    return over[None] if None in over else sum(over.values())
 
 
 def _free_milli(account: QueueAccounts, line: QuotaLine) -> int:
