@@ -12,13 +12,13 @@ import pytest
 from cotenant.core import Policy, schedule
 from cotenant.core.actions.backfill import Reservation
 from cotenant.core.actions.collect import Collection, collect, holders_of
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.explain.pending_reason import explain_briefly
@@ -268,7 +268,7 @@ def test_of_two_jobs_that_end_at_once_the_first_by_key_makes_room() -> None:
     for given in (holders, holders[::-1]):
         running = RunningJobs({job.key: job for job in given}, counted.allocations, counted.tree)
         held = holders_of(request, tenures, running.holders, np.arange(2))
-        found = collect(occupancy, request, held, tenures, since=1_000.0, of_quota=False)
+        found = collect(occupancy, SMALL, request, held, tenures, of_quota=False)
         assert found is not None
         assert [node.row for node in found.reservation.allocation.nodes] == [0]
 
@@ -290,7 +290,7 @@ def test_the_likely_end_of_a_holder_is_checked_again_as_it_ages() -> None:
     running = RunningJobs({holder.key: holder}, counted.allocations, counted.tree)
     held = holders_of(request, tenures, running.holders, np.arange(1))
     moment.until = np.inf
-    collect(Occupancy(counted.ledger, counted.usage, BestFit()), request, held, tenures, since=1_000.0, of_quota=False)
+    collect(Occupancy(counted.ledger, counted.usage, BestFit()), SMALL, request, held, tenures, of_quota=False)
 
     assert moment.until == 10_020.0
 

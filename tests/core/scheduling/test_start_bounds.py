@@ -10,9 +10,9 @@ import pytest
 
 from cotenant.core.actions.backfill import Reservation
 from cotenant.core.actions.collect import Collection
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.plan import StartBound

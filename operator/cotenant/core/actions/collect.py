@@ -30,7 +30,7 @@ from typing import Final
 import numpy as np
 
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.actions.tenure import Tenures
+from cotenant.core.actions.tenure import Tenures, waits_since
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
@@ -121,19 +121,18 @@ class Collection:
 
 
 def collect(
-    occupancy: Occupancy, request: Request, holders: Holders, tenures: Tenures, *, since: float, of_quota: bool
+    occupancy: Occupancy, job: Job, request: Request, holders: Holders, tenures: Tenures, *, of_quota: bool
 ) -> Collection | None:
-    """The place where the request starts first, by known ends if those suffice, else if jobs that have not run for long
-    end too. None if their ends make no room for it.
+    """The place where the job starts first, by known ends if those suffice, else if jobs that have not run for long end
+    too. None if their ends make no room for it.
 
-    `occupancy`: after the evictions that are under way; it is left as it was. `since`: when the job began to wait.
-    `of_quota`: quota alone is kept.
+    `occupancy`: after the evictions that are under way; it is left as it was. `of_quota`: quota alone is kept.
     """
     table, waited_for, at = holders.table, holders, tenures.moment.at
     start = _first_start(occupancy, request, waited_for, at)
     starts_by = None if start is None else start.at
     if start is None:
-        waited_for = _with_short_runs(holders, since, tenures)
+        waited_for = _with_short_runs(holders, waits_since(job), tenures)
         start = _first_start(occupancy, request, waited_for, at)
         if start is None:
             return None
@@ -149,7 +148,7 @@ def collect(
         free_at = min(free_at, starts_by)
     kept = Allocation((), place.charge) if of_quota else place
     return Collection(
-        Reservation(request.job.key, free_at, kept, is_collected=True),
+        Reservation(job.key, free_at, kept, is_collected=True),
         starts_by,
         tuple(table.keys[row] for row in on_it if holders.ends[row] == inf) if starts_by is None else (),
         of_quota,

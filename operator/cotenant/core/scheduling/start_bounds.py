@@ -24,7 +24,7 @@ from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.model.plan import NO_BOUND, StartBound
+from cotenant.core.model.plan import StartBound
 from cotenant.core.scheduling.admission import Admission
 
 UNKNOWN: Final = (
@@ -50,7 +50,9 @@ class Waiting:
     collection: Collection | None = None
 
 
-def start_bounds(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> dict[JobKey, StartBound]:
+def start_bounds(
+    cycle: Cycle, admission: Admission, waiting: Sequence[tuple[Entry, Request]]
+) -> dict[JobKey, StartBound]:
     """The latest start of every entry, or why there is none.
 
     `waiting`: entries that had a turn and wait. Call it when only places of overdue jobs are still reserved.
@@ -61,17 +63,16 @@ def start_bounds(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -
     holds = _longest_holds(cycle, admission)
     found: dict[JobKey, StartBound] = {}
     entitled: list[Waiting] = []
-    for entry in waiting:
-        request = entry.request
-        if request is None or not tenures.is_entitled(request):
-            found[entry.job.key] = NO_BOUND if request is None else StartBound(basis=_has_to_borrow(request))
-            continue
-        longest_s = max((_of_others(holds[name], entry.job.key) for name in request.classes), default=inf)
-        collection = admission.collections.get(entry.job.key)
-        entitled.append(Waiting(entry.job, request.classes, longest_s, collection))
+    for entry, request in waiting:
+        if tenures.is_entitled(request):
+            longest_s = max((_of_others(holds[name], entry.job.key) for name in request.classes), default=inf)
+            collection = admission.collections.get(entry.job.key)
+            entitled.append(Waiting(entry.job, request.classes, longest_s, collection))
+        else:
+            found[entry.job.key] = StartBound(basis=_has_to_borrow(request))
     found |= bounds_in_turn(entitled, tenures)
-    for entry in waiting:
-        if entry.request is not None and admission.booked.is_behind(entry.request):
+    for entry, request in waiting:
+        if admission.booked.is_behind(request):
             found[entry.job.key] = _BEHIND_BOOKINGS
     return found
 

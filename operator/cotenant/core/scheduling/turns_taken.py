@@ -53,8 +53,8 @@ class TurnsTaken:
     booked: BookedPlaces
     reservations: Sequence[Reservation]
     """All that were made while turns were taken."""
-    waiting: Sequence[Entry]
-    """Entries that had a turn and wait, in the order of their turns."""
+    waiting: Sequence[tuple[Entry, Request]]
+    """Entries that had a turn and wait, in the order of their turns, with their requests."""
     shares: DominantShares
     jobs: Sequence[Job]
     """Jobs that had a turn; `shares` ordered them."""
@@ -80,11 +80,9 @@ class TurnsTaken:
             if place.allocation.nodes
         )
         claimed: set[str] = set()
-        for entry in self.waiting:
+        for entry, request in self.waiting:
             yield entry, ahead
-            job, request = entry.job, entry.request
-            if request is None:
-                continue
+            job = entry.job
             if (collection := collections.get(job.key)) is not None:
                 starts_at = -inf if collection.of_quota else collection.reservation.starts_at
                 overdue = overdue_turn(tenures, job, request)
