@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, TypeAlias
 
-from cotenant.core.actions.collect import Collection
 from cotenant.core.actions.tenure import Tenures, waiting_order
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
@@ -47,7 +46,8 @@ class Waiting:
     """Of GPUs on which it may run."""
     longest_s: float
     """h; infinity if a job of these classes has no end."""
-    collection: Collection | None = None
+    reserved: StartBound | None = None
+    """By the place that is reserved for it, if one is."""
 
 
 def start_bounds(
@@ -67,7 +67,8 @@ def start_bounds(
         if tenures.is_entitled(request):
             longest_s = max((_of_others(holds[name], entry.job.key) for name in request.classes), default=inf)
             collection = admission.collections.get(entry.job.key)
-            entitled.append(Waiting(entry.job, request.classes, longest_s, collection))
+            reserved = None if collection is None else collection.bound
+            entitled.append(Waiting(entry.job, request.classes, longest_s, reserved))
         else:
             found[entry.job.key] = StartBound(basis=_has_to_borrow(request))
     found |= bounds_in_turn(entitled, tenures)
@@ -85,19 +86,13 @@ def bounds_in_turn(waiting: Iterable[Waiting], tenures: Tenures) -> dict[JobKey,
     for one in sorted(waiting, key=lambda one: waiting_order(one.job)):
         before = max((last[name] for name in one.classes if name in last), default=-inf)
         if before == -inf and tenures.is_overdue(one.job):
-            bound = _reserved(one.collection)
+            bound = one.reserved or StartBound(basis=UNKNOWN)
         else:
             at = max(before, tenures.overdue_since(one.job)) + one.longest_s
             bound = StartBound(at, UNKNOWN if at == inf else "")
         last.update(dict.fromkeys(one.classes, bound.at))
         found[one.job.key] = bound
     return found
-
-
-def _reserved(collection: Collection | None) -> StartBound:
-    if collection is None:
-        return StartBound(inf, UNKNOWN)
-    return StartBound(inf if collection.starts_by is None else collection.starts_by, collection.basis)
 
 
 def _has_to_borrow(request: Request) -> str:
