@@ -64,14 +64,16 @@ class BookedPlaces:
     __slots__ = ("_booked_queues", "_cycle", "_earlier", "places")
 
     def __init__(self, cycle: Cycle) -> None:
-        self._cycle = cycle
+        self._cycle, tree = cycle, cycle.tree
         self.places = [
-            BookedPlace(one, _NOTHING) for one in cycle.snapshot.bookings if one.gpus and self._is_known(one.booking)
+            BookedPlace(one, _NOTHING)
+            for one in cycle.snapshot.bookings
+            if one.gpus and one.booking.queue in tree.index and one.booking.queue not in tree.broken
         ]
         self._earlier: Mapping[str, frozenset[tuple[str, str]]] = {
             name: frozenset(gpus) for name, gpus in cycle.snapshot.booked
         }
-        paths = (cycle.tree.paths[cycle.tree.index[place.booking.queue]] for place in self.places)
+        paths = (tree.paths[tree.index[place.booking.queue]] for place in self.places)
         self._booked_queues = frozenset(queue for path in paths for queue in path)
 
     def __bool__(self) -> bool:
@@ -139,10 +141,6 @@ class BookedPlaces:
         """True if the place is kept for this queue, or for a queue above it."""
         tree = self._cycle.tree
         return tree.index[place.booking.queue] in tree.paths[queue]
-
-    def _is_known(self, booking: BookingTerms) -> bool:
-        tree = self._cycle.tree
-        return booking.queue in tree.index and booking.queue not in tree.broken
 
     def _yields_to(self, booking: BookingTerms, job: Job, queue: int | None, buckets: Iterable[Bucket]) -> bool:
         """True if the job may be evicted for the booking's queue, whatever other jobs come and go."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cotenant.core.model.measure import OF_QUEUE, OF_USER, Amounts, BindingLimit, Measure
-from cotenant.core.quota.scopes import Scope, covers, scope_text
+from cotenant.core.quota.scopes import Scope, amount_in, covers, scope_text
 from cotenant.core.quota.tree import Bucket, QuotaLine
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.quota.user_lines import UserLine
@@ -136,7 +136,7 @@ def _lent(usage: Usage, queue: int, idle: Mapping[Bucket, int]) -> Iterator[tupl
     scopes = {line.scope for line in usage.tree.quotas if line.quota.lendable is not None}
     for scope in sorted(scopes, key=str):
         if withheld := sum(_withheld(usage, root, path, scope) for root in usage.tree.roots):
-            yield scope, sum(milli for bucket, milli in idle.items() if covers(scope, bucket)) - withheld
+            yield scope, amount_in(idle, scope) - withheld
 
 
 def limit_to_guarantees(headroom: Headroom, usage: Usage, queue: int, buckets: Sequence[Bucket], *, milli: int) -> None:

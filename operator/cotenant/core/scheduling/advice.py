@@ -52,6 +52,6 @@ def tell(turns: TurnsTaken) -> Told:
         # A reserved place blocks only jobs that come after it: `ChangeSearch` takes it again for those.
         for collection in turns.admission.collections.values():
             current.release(collection.reservation.allocation)
-        for place in turns.booked.places:
+        for place in turns.admission.booked.places:
             current.release(place.allocation)
         return Told(bounds, smallest_changes(turns))

@@ -91,7 +91,7 @@ def take_turns(cycle: Cycle, requests: RequestResolver) -> TurnsTaken:
     consolidate(cycle, requests, admission, waiting)
     grow(cycle, requests, booked)
     jobs = [entry.job for entry, _ in feasible]
-    return TurnsTaken(cycle, requests, lines, admission, booked, reservations, waiting, shares, jobs)
+    return TurnsTaken(cycle, requests, lines, admission, reservations, waiting, shares, jobs)
 
 
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
@@ -142,13 +142,12 @@ def renominate(cycle: Cycle, requests: RequestResolver, entries: list[Entry]) ->
         if isinstance(request, Refusal):
             continue
         entry.request, after = request, cycle.accounts.after_evictions
-        if (place := find(cycle.accounts.current, request, request.workers)) is not None:
-            cycle.admit(entry, place)
-        elif after is not None and (place := find(after, request, request.workers)) is not None:
-            cycle.nominate(entry, place, waiting_for_eviction(place.placement))
-        else:
-            continue
-        settled.add(entry.job.key)
+        place = find(cycle.accounts.current, request, request.workers)
+        if place is None and after is not None:
+            place = find(after, request, request.workers)
+        if place is not None:
+            take(cycle, entry, place)
+            settled.add(entry.job.key)
     return [entry for entry in entries if entry.job.key not in settled]
 
 
