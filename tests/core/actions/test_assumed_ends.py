@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cotenant.core import Policy
 from cotenant.core.actions.collect import Holders, holders_of
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.moment import Moment

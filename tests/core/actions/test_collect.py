@@ -11,20 +11,20 @@ import pytest
 
 from cotenant.core import Policy, schedule
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.actions.collect import Collection, collect, holders_of
-from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.collect import Collection, basis_without, collect, holders_of
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.explain.pending_reason import explain_briefly
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, Node, TenantQueue
-from cotenant.core.model.plan import Admit, Evict, Plan, Reason, Refusal
+from cotenant.core.model.plan import Admit, Evict, Plan, Reason, Refusal, StartBound
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.usage import Charge
 from cotenant.core.scheduling.admission import Admission
@@ -231,7 +231,7 @@ def test_the_place_is_likely_to_be_free(holders: list[Job], gpus: int, limit: in
     waits = replace(GANG, gpu=replace(GANG.gpu, count=gpus), excluded_nodes=frozenset({"n2"}))
     found = collected([*holders, waits], nodes=nodes, queues=queues)
 
-    assert (found.reservation.starts_at, found.starts_by) == (at, at)
+    assert (found.reservation.starts_at, found.bound.at) == (at, at)
 
 
 def test_the_place_is_likely_to_be_free_before_those_in_the_way_have_to_end() -> None:
@@ -241,7 +241,7 @@ def test_the_place_is_likely_to_be_free_before_those_in_the_way_have_to_end() ->
     ]
     found = collected([*holders, GANG], nodes=[make_node("n1", gpus=3)])
 
-    assert (found.reservation.starts_at, found.starts_by) == (NOW + 100, NOW + 900)
+    assert (found.reservation.starts_at, found.bound.at) == (NOW + 100, NOW + 900)
 
 
 def test_a_share_is_likely_to_be_free_beside_another_one() -> None:
@@ -254,7 +254,7 @@ def test_a_share_is_likely_to_be_free_beside_another_one() -> None:
     nodes = [make_node("n1", gpus=1)]
     found = collected([stays, goes, waits], nodes=nodes)
 
-    assert (found.reservation.starts_at, found.starts_by) == (NOW + 300, NOW + 1_000)
+    assert (found.reservation.starts_at, found.bound.at) == (NOW + 300, NOW + 1_000)
 
 
 def test_of_two_jobs_that_end_at_once_the_first_by_key_makes_room() -> None:
@@ -268,7 +268,7 @@ def test_of_two_jobs_that_end_at_once_the_first_by_key_makes_room() -> None:
     for given in (holders, holders[::-1]):
         running = RunningJobs({job.key: job for job in given}, counted.allocations, counted.tree)
         held = holders_of(request, tenures, running.holders, np.arange(2))
-        found = collect(occupancy, request, held, tenures, since=1_000.0, of_quota=False)
+        found = collect(occupancy, SMALL, request, held, tenures, of_quota=False)
         assert found is not None
         assert [node.row for node in found.reservation.allocation.nodes] == [0]
 
@@ -290,7 +290,7 @@ def test_the_likely_end_of_a_holder_is_checked_again_as_it_ages() -> None:
     running = RunningJobs({holder.key: holder}, counted.allocations, counted.tree)
     held = holders_of(request, tenures, running.holders, np.arange(1))
     moment.until = np.inf
-    collect(Occupancy(counted.ledger, counted.usage, BestFit()), request, held, tenures, since=1_000.0, of_quota=False)
+    collect(Occupancy(counted.ledger, counted.usage, BestFit()), SMALL, request, held, tenures, of_quota=False)
 
     assert moment.until == 10_020.0
 
@@ -299,35 +299,35 @@ KEPT = Reservation("red/gang", 20_000.0, Allocation((), Charge(-1, "", ())))
 
 
 @pytest.mark.parametrize(
-    ("found", "basis"),
+    ("endless", "basis"),
     [
-        pytest.param(Collection(KEPT, 30_000.0), "", id="nothing else"),
+        pytest.param([], "", id="nothing else"),
         pytest.param(
-            Collection(KEPT, None, ("a/x", "a/y", "a/z")),
+            ["a/x", "a/y", "a/z"],
             "There is no latest start, because the end of a/x, a/y, a/z is not known. A maxRuntime there would give"
             " one.",
             id="three without end are named",
         ),
         pytest.param(
-            Collection(KEPT, None, ("a/w", "a/x", "a/y", "a/z")),
+            ["a/w", "a/x", "a/y", "a/z"],
             "There is no latest start, because the end of a/w, a/x, a/y and others is not known."
             " A maxRuntime there would give one.",
             id="of more the first three",
         ),
     ],
 )
-def test_the_bound_depends_on(found: Collection, basis: str) -> None:
-    assert found.basis == basis
+def test_the_bound_depends_on(endless: list[str], basis: str) -> None:
+    assert basis_without(endless) == basis
 
 
 def test_a_refusal_says_what_is_reserved() -> None:
     refusal = Refusal(reason=Reason.WAITING_FOR_GPUS, message="No room.")
 
-    assert Collection(KEPT, 30_000.0).explain(refusal) == Refusal(
+    assert Collection(KEPT, StartBound(30_000.0)).explain(refusal) == Refusal(
         reason=Reason.WAITING_FOR_GPUS,
         message="No room. It has waited longest, so GPUs are reserved for it.",
     )
-    assert "quota is reserved" in Collection(KEPT, 30_000.0, of_quota=True).explain(refusal).message
+    assert "quota is reserved" in Collection(KEPT, StartBound(30_000.0), of_quota=True).explain(refusal).message
 
 
 def test_the_jobs_message_says_that_gpus_are_reserved() -> None:

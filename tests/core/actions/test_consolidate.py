@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from cotenant.core.actions.consolidate import Consolidation, beneficiaries
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Evict, Reason, Refusal, Resize
 from tests.support.clusters import (
@@ -177,13 +175,12 @@ def test_the_places_of_the_beneficiary_and_of_the_moved_jobs_are_held() -> None:
 
 
 def test_one_entry_of_each_kind_that_waits_for_gpus_is_helped() -> None:
-    def entry(name: str, request: object, reason: Reason | None) -> Entry:
+    def entry(name: str, request: object, reason: Reason | None) -> tuple[Entry, Request]:
         refusal = None if reason is None else Refusal(reason=reason, message="")
-        return Entry(make_job(name), request=request, reason=refusal)  # type: ignore[arg-type]
+        return Entry(make_job(name), reason=refusal), request  # type: ignore[return-value]
 
     one, other = object(), object()
     waiting = [
-        entry("no-request", None, Reason.WAITING_FOR_GPUS),
         entry("no-reason", other, None),
         entry("quota", other, Reason.WAITING_FOR_QUOTA),
         entry("first", one, Reason.WAITING_FOR_GPUS),
@@ -210,9 +207,7 @@ def test_the_answer_whether_a_move_helps_holds_until(consolidation: bool, until:
     resolver = RequestResolver(cycle.inventory, cycle.tree)
     request = resolver.resolve(PAIR)
     assert isinstance(request, Request)
-    moment = Moment(NOW)
-    rules = EvictionRules(cycle.tree, UNPROTECTED, moment)
-    moves = Consolidation(cycle.running, cycle.outcome, rules, resolver.resolve)
-    moment.until = inf
+    moves = Consolidation(cycle, resolver.resolve)
+    cycle.moment.until = inf
     assert moves.find_move(None, request, cycle.accounts.open_after_evictions) is None
-    assert moment.until == until
+    assert cycle.moment.until == until

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from cotenant.core import Policy
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.tenure import Tenures, guarantees_beside, waits_since
 from cotenant.core.actions.victims import JobParts
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.moment import Moment

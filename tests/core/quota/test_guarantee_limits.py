@@ -9,8 +9,7 @@ import pytest
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Quota
-from cotenant.core.quota.guarantee_limits import limit_to_guarantees
-from cotenant.core.quota.headroom import UNLIMITED, Headroom
+from cotenant.core.quota.headroom import UNLIMITED, Headroom, limit_to_guarantees
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
 from tests.support.clusters import make_node, make_queue

@@ -9,7 +9,8 @@ import pytest
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Quota, TimeOrder
-from cotenant.core.quota.tree import QueueTree, capacity_matching
+from cotenant.core.quota.scopes import amount_in
+from cotenant.core.quota.tree import QueueTree
 from tests.support.clusters import make_node, make_queue
 
 
@@ -176,7 +177,7 @@ def test_capacity_is_the_gpus_that_take_work_by_class_and_zone() -> None:
 
     assert tree.capacity == {("H100", "east"): 7_000, ("H100", "west"): 2_000, ("A100", "east"): 1_000}
     quotas = (Quota(), Quota(gpu_class="H100"), Quota(zone="east"), Quota(gpu_class="A100", zone="west"))
-    assert [capacity_matching(tree.capacity, quota) for quota in quotas] == [10_000, 9_000, 8_000, 0]
+    assert [amount_in(tree.capacity, quota.scope) for quota in quotas] == [10_000, 9_000, 8_000, 0]
 
 
 @pytest.mark.parametrize(

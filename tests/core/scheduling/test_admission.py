@@ -203,7 +203,7 @@ def test_starts_are_worked_out_only_for_the_first_kinds_of_request(forecasts: in
     turns = Turns(busy, make_job("a"), make_job("a2"), make_job("b", gpus=2), policy=Policy(forecasts=forecasts))
     turns.admission.release_reservations()
 
-    assert [entry.job.key for entry in turns.admission.waiting()] == ["red/a", "red/a2", "red/b"]
+    assert [entry.job.key for entry, _ in turns.admission.waiting()] == ["red/a", "red/a2", "red/b"]
     assert turns.admission.declared_starts() == {f"red/{name}": 1_600.0 for name in known if name != "b"}
 
 

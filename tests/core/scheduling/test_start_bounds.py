@@ -8,31 +8,22 @@ from typing import Any
 
 import pytest
 
-from cotenant.core.actions.backfill import Reservation
-from cotenant.core.actions.collect import Collection
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.tenure import Tenures
-from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.plan import StartBound
 from cotenant.core.policy import Policy
 from cotenant.core.quota.tree import QueueTree
-from cotenant.core.quota.usage import Charge
 from cotenant.core.scheduling.start_bounds import UNKNOWN, Waiting, bounds_in_turn
 from tests.support.clusters import make_job
 
 A, B, AB = ("A100",), ("H100",), ("A100", "H100")
 H, PATIENCE = 400, 100
-NOWHERE = Allocation((), Charge(-1, "", ()))
 
 
 def one(name: str, at: float, classes: tuple[str, ...] = A, **changes: Any) -> Waiting:
     return replace(Waiting(make_job(name, at=at), classes, H), **changes)
-
-
-def collected(starts_by: float | None, **changes: Any) -> Collection:
-    return Collection(Reservation("red/a", 0.0, NOWHERE), starts_by, **changes)
 
 
 def bounds(*waiting: Waiting) -> dict[str, StartBound]:
@@ -48,18 +39,18 @@ def bounds(*waiting: Waiting) -> dict[str, StartBound]:
     [
         pytest.param([one("a", 950)], {"a": 1_450}, id="patience, then the longest hold"),
         pytest.param([one("b", 960), one("a", 950)], {"a": 1_450, "b": 1_850}, id="one after the other"),
-        pytest.param([one("a", 900, collection=collected(1_100))], {"a": 1_100}, id="as soon as holders have left"),
+        pytest.param([one("a", 900, reserved=StartBound(1_100))], {"a": 1_100}, id="as soon as holders have left"),
         pytest.param(
-            [one("a", 800, collection=collected(1_100)), one("b", 850)], {"a": 1_100, "b": 1_500}, id="then the next"
+            [one("a", 800, reserved=StartBound(1_100)), one("b", 850)], {"a": 1_100, "b": 1_500}, id="then the next"
         ),
         pytest.param(
-            [one("a", 800, collection=collected(1_010)), one("b", 950)], {"a": 1_010, "b": 1_450}, id="once overdue"
+            [one("a", 800, reserved=StartBound(1_010)), one("b", 950)], {"a": 1_010, "b": 1_450}, id="once overdue"
         ),
         pytest.param([one("a", 950), one("b", 960, B)], {"a": 1_450, "b": 1_460}, id="classes beside each other"),
         pytest.param([one("a", 950, AB), one("b", 960, B)], {"a": 1_450, "b": 1_850}, id="unless one has both"),
         pytest.param([one("a", 900, longest_s=inf), one("b", 950)], {"a": inf, "b": inf}, id="behind who has none"),
         pytest.param([one("a", 800)], {"a": inf}, id="overdue, and no ending makes a place for it"),
-        pytest.param([one("a", 800, collection=collected(None))], {"a": inf}, id="overdue, and an end is missing"),
+        pytest.param([one("a", 800, reserved=StartBound())], {"a": inf}, id="overdue, and an end is missing"),
     ],
 )
 def test_the_latest_start_is(waiting: list[Waiting], want: dict[str, float]) -> None:
@@ -79,8 +70,8 @@ def test_the_wait_begins_anew_after_a_run() -> None:
         pytest.param([one("a", 950, longest_s=inf)], {"a": UNKNOWN}, id="no end"),
         pytest.param([one("a", 950), one("b", 960, longest_s=inf)], {"a": "", "b": UNKNOWN}, id="no end, for one"),
         pytest.param(
-            [one("a", 800, collection=collected(None, unbounded=("a/x",))), one("b", 950)],
-            {"a": collected(None, unbounded=("a/x",)).basis, "b": UNKNOWN},
+            [one("a", 800, reserved=StartBound(basis="a/x")), one("b", 950)],
+            {"a": "a/x", "b": UNKNOWN},
             id="an end that is missing",
         ),
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cotenant.core import Policy, schedule
 from cotenant.core.explain.spec_changes import SpecChange
 from cotenant.core.model.objects import Job, Node, TenantQueue
-from cotenant.core.model.plan import NO_BOUND, Plan, Reason, StartBound, Verdict
+from cotenant.core.model.plan import Plan, Reason, StartBound, Verdict
 from cotenant.core.scheduling.advice import Told, tell
 from cotenant.core.scheduling.known import open_cycle
 from cotenant.core.scheduling.scheduler import place, take_turns
@@ -74,7 +74,6 @@ def test_advice_changes_no_account_and_is_the_same_when_asked_again() -> None:
     [
         pytest.param(Told(), WAITS, id="nothing"),
         pytest.param(Told(bounds={"red/b": StartBound(7.0)}), WAITS, id="what is told to another"),
-        pytest.param(Told(bounds={"red/a": NO_BOUND}), WAITS, id="that there is no bound"),
         pytest.param(Told(bounds={"red/a": StartBound(7.0)}), replace(WAITS, starts_by=7.0), id="a bound"),
         pytest.param(
             Told(bounds={"red/a": StartBound(basis="why")}),

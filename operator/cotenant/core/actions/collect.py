@@ -30,7 +30,7 @@ from typing import Final
 import numpy as np
 
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.actions.tenure import Tenures
+from cotenant.core.actions.tenure import Tenures, waits_since
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
@@ -39,7 +39,7 @@ from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.explain.forecast import Forecast, Start
 from cotenant.core.gpus.inventory import FloatArray, IntArray
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.model.plan import Refusal
+from cotenant.core.model.plan import Refusal, StartBound
 
 _LONG: Final = 2
 """Times the patience: a job without a known end is waited for until it has run for so long, whatever the wait."""
@@ -98,10 +98,8 @@ class Collection:
     """A place that is kept until its job starts."""
 
     reservation: Reservation
-    starts_by: float | None
-    """The bound; None: there is none."""
-    unbounded: tuple[JobKey, ...] = ()
-    """Jobs that hold some of it and have no known end."""
+    bound: StartBound
+    """When the job has started at the latest."""
     of_quota: bool = False
     """Quota alone is kept; GPUs follow when there is enough."""
 
@@ -111,29 +109,20 @@ class Collection:
         message = f"{refusal.message} It has waited longest, so {what} reserved for it."
         return replace(refusal, message=message)
 
-    @property
-    def basis(self) -> str:
-        """What would give a bound, if there is none."""
-        if not self.unbounded:
-            return ""
-        names = ", ".join(self.unbounded[:3]) + (" and others" if len(self.unbounded) > 3 else "")
-        return f"There is no latest start, because the end of {names} is not known. A maxRuntime there would give one."
-
 
 def collect(
-    occupancy: Occupancy, request: Request, holders: Holders, tenures: Tenures, *, since: float, of_quota: bool
+    occupancy: Occupancy, job: Job, request: Request, holders: Holders, tenures: Tenures, *, of_quota: bool
 ) -> Collection | None:
-    """The place where the request starts first, by known ends if those suffice, else if jobs that have not run for long
-    end too. None if their ends make no room for it.
+    """The place where the job starts first, by known ends if those suffice, else if jobs that have not run for long end
+    too. None if their ends make no room for it.
 
-    `occupancy`: after the evictions that are under way; it is left as it was. `since`: when the job began to wait.
-    `of_quota`: quota alone is kept.
+    `occupancy`: after the evictions that are under way; it is left as it was. `of_quota`: quota alone is kept.
     """
     table, waited_for, at = holders.table, holders, tenures.moment.at
     start = _first_start(occupancy, request, waited_for, at)
-    starts_by = None if start is None else start.at
+    starts_by = inf if start is None else start.at
     if start is None:
-        waited_for = _with_short_runs(holders, since, tenures)
+        waited_for = _with_short_runs(holders, waits_since(job), tenures)
         start = _first_start(occupancy, request, waited_for, at)
         if start is None:
             return None
@@ -145,15 +134,18 @@ def collect(
     free_at = _likely_free(occupancy, request, place, [(end, table.allocations[row]) for end, row in leaving])
     if free_at is None:
         free_at = start.at  # quota is missing as well
-    elif starts_by is not None:
-        free_at = min(free_at, starts_by)
     kept = Allocation((), place.charge) if of_quota else place
-    return Collection(
-        Reservation(request.job.key, free_at, kept, is_collected=True),
-        starts_by,
-        tuple(table.keys[row] for row in on_it if holders.ends[row] == inf) if starts_by is None else (),
-        of_quota,
-    )
+    endless = [table.keys[row] for row in on_it if holders.ends[row] == inf] if starts_by == inf else []
+    reservation = Reservation(job.key, min(free_at, starts_by), kept, is_collected=True)
+    return Collection(reservation, StartBound(starts_by, basis_without(endless)), of_quota)
+
+
+def basis_without(endless: Sequence[JobKey]) -> str:
+    """What would give a bound, if these jobs hold some of the place and have no known end."""
+    if not endless:
+        return ""
+    names = ", ".join(endless[:3]) + (" and others" if len(endless) > 3 else "")
+    return f"There is no latest start, because the end of {names} is not known. A maxRuntime there would give one."
 
 
 def _with_short_runs(holders: Holders, since: float, tenures: Tenures) -> Holders:

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
-from cotenant.core.cycle.outcome import CycleOutcome
-from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import HELPED_BY_MOVES, Evict, EvictionKind, Refusal
@@ -37,18 +35,10 @@ class Consolidation:
 
     __slots__ = ("_left", "_movable", "_resolve", "_rules", "_running")
 
-    def __init__(
-        self,
-        running: RunningJobs,
-        outcome: CycleOutcome,
-        rules: EvictionRules,
-        resolve: Callable[[Job], Request | Refusal],
-    ) -> None:
-        self._running = running
-        self._rules = rules
-        self._resolve = resolve
-        self._left = rules.policy.moves
-        self._movable = self._by_row(outcome) if self._left else {}
+    def __init__(self, cycle: Cycle, resolve: Callable[[Job], Request | Refusal]) -> None:
+        self._running, self._rules, self._resolve = cycle.running, cycle.rules, resolve
+        self._left = cycle.policy.moves
+        self._movable = self._by_row(cycle) if self._left else {}
         """Row → jobs that lie on it alone and may move, least lost work first."""
 
     @property
@@ -74,7 +64,7 @@ class Consolidation:
                     return move
         return None
 
-    def _by_row(self, outcome: CycleOutcome) -> dict[int, list[Job]]:
+    def _by_row(self, cycle: Cycle) -> dict[int, list[Job]]:
         rows: dict[int, list[Job]] = {}
         tree = self._running.tree
         if not any(queue.consolidation for queue in tree.queues):
@@ -83,9 +73,8 @@ class Consolidation:
             index = tree.index.get(job.queue)
             if index is None or not tree.queues[index].consolidation:
                 continue
-            stays = not job.evicting and job.resizing_from is None and not outcome.touches(job.key)
             nodes = self._running.allocations[job.key].nodes
-            if stays and len(nodes) == 1 and self._rules.may_be_evicted(job):
+            if cycle.stays(job) and len(nodes) == 1 and self._rules.may_be_evicted(job):
                 rows.setdefault(nodes[0].row, []).append(job)
         for jobs in rows.values():
             jobs.sort(key=lambda job: (self._lost_work(job), job.key))
@@ -126,12 +115,12 @@ class Consolidation:
             self._movable[row] = [job for job in self._movable[row] if job.key not in keys]
 
 
-def beneficiaries(waiting: Iterable[Entry], most: int) -> list[tuple[Entry, Request]]:
+def beneficiaries(waiting: Iterable[tuple[Entry, Request]], most: int) -> list[tuple[Entry, Request]]:
     """The first waiting entry of each request that a move can help, in order; at most `most`."""
     first: dict[Request, Entry] = {}
-    for entry in waiting:
-        if entry.request is not None and entry.reason is not None and entry.reason.reason in HELPED_BY_MOVES:
-            first.setdefault(entry.request, entry)
+    for entry, request in waiting:
+        if entry.reason is not None and entry.reason.reason in HELPED_BY_MOVES:
+            first.setdefault(request, entry)
     return [(entry, request) for request, entry in first.items()][:most]
 
 

@@ -76,28 +76,14 @@ def take(cycle: Cycle, entry: Entry, result: PlacementResult) -> None:
 def kept_place(
     accounts: Accounts, job: Job, request: Request | Refusal, placement: Placement
 ) -> PlacementResult | None:
-    """The nominated place of a pending job, if it is free or can still become free."""
-    result = _as_nominated(accounts.current, job, request, placement)
-    books = (accounts.current, accounts.after_evictions)
-    may_have = result is not None and any(one is not None and is_free(one, job, result) for one in books)
-    return result if may_have else None
-
-
-def kept_move(accounts: Accounts, job: Job, request: Request | Refusal, placement: Placement) -> PlacementResult | None:
-    """The place that is held for a job which moves and is still leaving its old one."""
-    result = _as_nominated(accounts.current, job, request, placement)
-    if result is None or not is_free(accounts.open_after_evictions(), job, result):
+    """The nominated place, if it is free or can still become free: for a job that moves, once it has left its old
+    one."""
+    current, after = accounts.current, accounts.after_evictions
+    result = PlacementResult(placement, allocation_of(job, placement, current.inventory, current.tree))
+    if isinstance(request, Refusal) or result.allocation.missing:
         return None
-    return result
-
-
-def _as_nominated(
-    current: Occupancy, job: Job, request: Request | Refusal, placement: Placement
-) -> PlacementResult | None:
-    allocation = allocation_of(job, placement, current.inventory, current.tree)
-    if isinstance(request, Refusal) or allocation.missing:
-        return None
-    return PlacementResult(placement, allocation)
+    books = (after,) if job.evicting else (current, after)
+    return result if any(one is not None and is_free(one, job, result) for one in books) else None
 
 
 def is_free(occupancy: Occupancy, job: Job, result: PlacementResult) -> bool:
@@ -126,7 +112,5 @@ def _lost_slots(inventory: Inventory, moment: Moment, grace_s: float) -> dict[tu
 
 
 def _first_of(allocation: Allocation, lost_slots: Mapping[tuple[int, int], str]) -> str:
-    if not lost_slots:
-        return ""
     held = ((node.row, column) for node in allocation.nodes for column in node.columns)
     return next((lost_slots[slot] for slot in held if slot in lost_slots), "")

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.core.actions.evict import cheapest_set
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.victims import CandidateFinder, not_yet_leaving
 from cotenant.core.allocation.eviction_candidate import EvictionCandidate
 from cotenant.core.allocation.request import Request
@@ -32,7 +31,7 @@ class ProtectionSearch:
     def __init__(self, cycle: Cycle) -> None:
         told = Moment(cycle.moment.at)
         self._cycle = cycle
-        self._rules = EvictionRules(cycle.tree, cycle.policy, told, frozenset(cycle.snapshot.evicted))
+        self._rules = replace(cycle.rules, moment=told)
         self._service = ServiceOrder(cycle.tree, cycle.snapshot.runtimes, told, cycle.policy.restart_cost_s)
         unprotected = replace(self._rules, protects=False)
         self._candidates = CandidateFinder(cycle.running, cycle.inventory, unprotected, self._service)

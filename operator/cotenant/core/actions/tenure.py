@@ -17,16 +17,15 @@ come to lie inside a guarantee when others leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 from typing import Final
 
 import numpy as np
 
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.victims import JobParts
 from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.inventory import BoolArray, FloatArray
@@ -44,7 +43,7 @@ LONGEST: Final = 4
 class Tenures:
     """Tenures of one cycle."""
 
-    __slots__ = ("_covers", "_entitled", "_guaranteed", "_nothing_held", "_rules", "_tree", "longest_s", "protected_s")
+    __slots__ = ("_entitled", "_nothing_held", "_rules", "_tree", "longest_s", "protected_s")
 
     def __init__(self, rules: EvictionRules) -> None:
         self._tree, self._rules = rules.tree, rules
@@ -54,10 +53,7 @@ class Tenures:
         self.longest_s = float(max(tenure_s, self.protected_s)) if tenure_s else inf
         """Longest time for which such a job keeps GPUs from an overdue one; infinity: there is no tenure limit."""
         self._nothing_held = Usage(rules.tree)
-        self._guaranteed: dict[Request, bool] = {}
         self._entitled: dict[Request, bool] = {}
-        self._covers: dict[tuple[int, int], bool] = {}
-        """(queue of a request, queue of a job) → whether the job's side has a guarantee where the two compete."""
 
     @property
     def moment(self) -> Moment:
@@ -81,10 +77,7 @@ class Tenures:
 
     def is_guaranteed(self, request: Request) -> bool:
         """True if the guarantee of its queue would cover the request if the queue held nothing else."""
-        known = self._guaranteed.get(request)
-        if known is None:
-            known = self._guaranteed[request] = within_guarantee(self._nothing_held, request, request.queue)
-        return known
+        return within_guarantee(self._nothing_held, request, request.queue)
 
     def is_entitled(self, request: Request) -> bool:
         """True if no job has a better claim: the request is guaranteed, or no other queue has a guarantee."""
@@ -116,8 +109,10 @@ class Tenures:
     def holds_s(self, request: Request, table: HolderTable) -> FloatArray:
         """[J] how long each job is assumed to hold its GPUs, in seconds from its start; infinity if unknown."""
         asked, protected_s = self._asked(table)
-        never_covered = self._by_kind(table, lambda queue: self.never_covers(request, queue))
-        seconds = np.minimum(table.longest_s, self._keeps_s(request, table, lent=never_covered))
+        index = self._tree.index
+        lent = [name in index and self._always_borrows(request, index[name]) for name, _ in table.kinds]
+        keeps_s = self._keeps_s(request, table, lent=np.array(lent, dtype=np.bool_)[table.kind])
+        seconds = np.minimum(table.longest_s, keeps_s)
         return np.where(asked, np.maximum(seconds, protected_s), table.longest_s)
 
     def longest_hold_s(self, job: Job) -> float:
@@ -190,21 +185,10 @@ class Tenures:
         lent_s = np.where(np.isinf(table.longest_s), 0.0, np.minimum(table.longest_s, LONGEST * self.patience_s))
         return np.where(lent, np.minimum(longest_s, lent_s), longest_s)
 
-    def never_covers(self, request: Request, queue: int) -> bool:
+    def _always_borrows(self, request: Request, queue: int) -> bool:
         """True if jobs of the queue always borrow from the request's guarantee, whatever other jobs leave."""
-        if not self.is_guaranteed(request):
-            return False
-        covers = self._covers.get((request.queue, queue))
-        if covers is None:
-            lines = self._tree.quotas_of[self._fork(request, queue)]
-            covers = self._covers[request.queue, queue] = any(line.guaranteed for line in lines)
-        return not covers
-
-    def _by_kind(self, table: HolderTable, test: Callable[[int], bool]) -> BoolArray:
-        """[J] what `test` says of each job's queue; False if the queue is gone."""
-        index = self._tree.index
-        kinds = [name in index and test(index[name]) for name, _ in table.kinds]
-        return np.array(kinds, dtype=np.bool_)[table.kind]
+        lines = self._tree.quotas_of[self._fork(request, queue)]
+        return self.is_guaranteed(request) and not any(line.guaranteed for line in lines)
 
     def _fork(self, request: Request, queue: int) -> int:
         """The queue, or its ancestor below the common one, whose guarantee counts against the request."""

@@ -24,11 +24,11 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
 from cotenant.core.allocation.placements import cut, without_ranks
 from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.inventory import Inventory

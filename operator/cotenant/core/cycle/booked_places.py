@@ -64,14 +64,16 @@ class BookedPlaces:
     __slots__ = ("_booked_queues", "_cycle", "_earlier", "places")
 
     def __init__(self, cycle: Cycle) -> None:
-        self._cycle = cycle
+        self._cycle, tree = cycle, cycle.tree
         self.places = [
-            BookedPlace(one, _NOTHING) for one in cycle.snapshot.bookings if one.gpus and self._is_known(one.booking)
+            BookedPlace(one, _NOTHING)
+            for one in cycle.snapshot.bookings
+            if one.gpus and one.booking.queue in tree.index and one.booking.queue not in tree.broken
         ]
         self._earlier: Mapping[str, frozenset[tuple[str, str]]] = {
             name: frozenset(gpus) for name, gpus in cycle.snapshot.booked
         }
-        paths = (cycle.tree.paths[cycle.tree.index[place.booking.queue]] for place in self.places)
+        paths = (tree.paths[tree.index[place.booking.queue]] for place in self.places)
         self._booked_queues = frozenset(queue for path in paths for queue in path)
 
     def __bool__(self) -> bool:
@@ -94,7 +96,7 @@ class BookedPlaces:
     @contextmanager
     def opened_to(self, queue: int) -> Iterator[None]:
         """Open the GPUs kept for this queue to its job; afterwards keep again what is still needed."""
-        own = [one for one in self.places if self.is_active(one.booking) and self._is_of(queue, one.booking)]
+        own = [one for one in self.places if self.is_active(one.booking) and self.is_of(one, queue)]
         for place in own:
             self.give_back(place)
         try:
@@ -123,7 +125,7 @@ class BookedPlaces:
         buckets = {bucket for option in request.options for bucket in option.buckets}
         if not self._yields_to(booking, job, request.queue, buckets):
             return False
-        return active or not moment.is_past(booking.starts_at - self._protected_s(request.queue))
+        return active or not moment.is_past(booking.starts_at - self._cycle.rules.protected_in(request.queue))
 
     def concerns(self, place: BookedPlace, request: Request) -> bool:
         """True if the request could be placed on GPUs of the booking's class and zone."""
@@ -137,16 +139,8 @@ class BookedPlaces:
 
     def is_of(self, place: BookedPlace, queue: int) -> bool:
         """True if the place is kept for this queue, or for a queue above it."""
-        return self._is_of(queue, place.booking)
-
-    def _is_known(self, booking: BookingTerms) -> bool:
         tree = self._cycle.tree
-        return booking.queue in tree.index and booking.queue not in tree.broken
-
-    def _is_of(self, queue: int, booking: BookingTerms) -> bool:
-        """True if the queue is the booking's, or below it."""
-        tree = self._cycle.tree
-        return tree.index[booking.queue] in tree.paths[queue]
+        return tree.index[place.booking.queue] in tree.paths[queue]
 
     def _yields_to(self, booking: BookingTerms, job: Job, queue: int | None, buckets: Iterable[Bucket]) -> bool:
         """True if the job may be evicted for the booking's queue, whatever other jobs come and go."""
@@ -162,12 +156,8 @@ class BookedPlaces:
         guaranteeing = [line for line in tree.quotas_of[other] if line.quota.guaranteed]
         return not any(line.matches(bucket) for bucket in buckets for line in guaranteeing)
 
-    def _protected_s(self, queue: int) -> int:
-        """Seconds from its start for which a job of the queue is not evicted."""
-        return max(self._cycle.policy.protected_runtime_s, self._cycle.tree.queues[queue].protected_runtime_s)
-
     def _keep(self, place: BookedPlace) -> None:
-        gone_at, own, used = self._holders(place.booking)
+        gone_at, own, used = self._holders(place)
         place.used = min(used, place.standing.gpus * WHOLE)
         wanted = -(-(place.standing.gpus * WHOLE - used) // WHOLE)
         if wanted <= 0:
@@ -176,10 +166,10 @@ class BookedPlaces:
         place.allocation = self._allocation(self._choose(place, free, gone_at, wanted))
         self._cycle.accounts.allocate(place.allocation)
 
-    def _holders(self, booking: BookingTerms) -> tuple[FloatArray, BoolArray, int]:
+    def _holders(self, place: BookedPlace) -> tuple[FloatArray, BoolArray, int]:
         """([N, G] when the last job of other queues is gone, [N, G] whether the booking's queue holds something there,
         milli-GPU of the booking that this queue holds)."""
-        cycle, shape = self._cycle, self._cycle.inventory.kind.shape
+        cycle, shape, booking = self._cycle, self._cycle.inventory.kind.shape, place.booking
         gone_at, own, used = np.full(shape, -inf), np.zeros(shape, dtype=np.bool_), 0
         scope = self._scope(booking)
         now = cycle.moment.at  # who starts in a decision makes it one that is not kept
@@ -192,7 +182,7 @@ class BookedPlaces:
                 continue
             leaves = job.evicting or cycle.outcome.touches(job.key)
             queue = cycle.tree.index.get(job.queue)
-            is_own = queue is not None and self._is_of(queue, booking)
+            is_own = queue is not None and self.is_of(place, queue)
             until = -inf if is_own or leaves else self._gone_at(booking, job, allocation, since)
             for node in allocation.nodes:
                 for column, compute in zip(node.columns, node.compute_milli, strict=True):
@@ -212,7 +202,7 @@ class BookedPlaces:
         queue = self._cycle.tree.index.get(job.queue)
         buckets = [bucket for bucket, _ in allocation.charge.amounts]
         if queue is not None and self._yields_to(booking, job, queue, buckets):
-            ends = min(ends, since + self._protected_s(queue))
+            ends = min(ends, since + self._cycle.rules.protected_in(queue))
         return ends
 
     def _scope(self, booking: BookingTerms) -> BoolArray:

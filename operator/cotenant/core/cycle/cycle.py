@@ -8,6 +8,7 @@ from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.cycle.accounts import Accounts
 from cotenant.core.cycle.entry import Entry
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult
@@ -35,12 +36,19 @@ class Cycle:
     """One per pending job."""
     moment: Moment
     accounts: Accounts
-    service: ServiceOrder
+    service: ServiceOrder = field(init=False)
+    rules: EvictionRules = field(init=False)
     outcome: CycleOutcome = field(default_factory=CycleOutcome)
     started: list[tuple[Job, Allocation]] = field(default_factory=list)
     """Jobs that were admitted, with what they hold."""
     nominated: list[tuple[Job, Allocation]] = field(default_factory=list)
     """Jobs that start or move when others have left, with what they will hold."""
+
+    def __post_init__(self) -> None:
+        service = ServiceOrder(self.tree, self.snapshot.runtimes, self.moment, self.policy.restart_cost_s)
+        rules = EvictionRules(self.tree, self.policy, self.moment, frozenset(self.snapshot.evicted))
+        object.__setattr__(self, "service", service)
+        object.__setattr__(self, "rules", rules)
 
     @classmethod
     def open(
@@ -52,7 +60,6 @@ class Cycle:
             snapshot.nodes, with_deleted(snapshot.queues, snapshot.jobs), snapshot.jobs
         )
         scorer = policy.placer.prepare(counted.ledger, snapshot.demand_history)
-        moment = Moment(snapshot.now)
         running = known
         if running is None or not running.are_of(counted):
             running = RunningJobs(counted.running, counted.allocations, counted.tree, before=known)
@@ -63,8 +70,7 @@ class Cycle:
             tree=counted.tree,
             running=running,
             entries=tuple(Entry(job) for job in counted.pending),
-            moment=moment,
-            service=ServiceOrder(counted.tree, snapshot.runtimes, moment, policy.restart_cost_s),
+            moment=Moment(snapshot.now),
             accounts=Accounts(Occupancy(counted.ledger.copy(), counted.usage.copy(), scorer, kept=fits), running),
         )
 
@@ -83,6 +89,10 @@ class Cycle:
         self.accounts.nominate(result.allocation)
         self.nominated.append((job, result.allocation))
         self.outcome.moves[job.key] = result.placement
+
+    def stays(self, job: Job) -> bool:
+        """True if the running job is not leaving or being resized, and this cycle does neither."""
+        return not job.evicting and job.resizing_from is None and not self.outcome.touches(job.key)
 
     def plan(self) -> Plan:
         return self.outcome.plan(self.entries)

@@ -20,8 +20,7 @@ from cotenant.core.placement.gang_request import NodeAssignment, PlacementReques
 from cotenant.core.placement.nvlink import linkage
 from cotenant.core.placement.spreading import crowding
 from cotenant.core.queueing.fair_share import charge_within_guarantee
-from cotenant.core.quota.guarantee_limits import limit_to_guarantees
-from cotenant.core.quota.headroom import Headroom, headroom_of
+from cotenant.core.quota.headroom import Headroom, headroom_of, limit_to_guarantees
 from cotenant.core.quota.tree import Bucket
 from cotenant.core.quota.usage import Charge, Usage
 

@@ -10,8 +10,7 @@ from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
 from cotenant.core.model.measure import BindingLimit
 from cotenant.core.placement.gang import max_workers
-from cotenant.core.quota.guarantee_limits import GUARANTEE_OF
-from cotenant.core.quota.headroom import UNLIMITED, Headroom
+from cotenant.core.quota.headroom import GUARANTEE_OF, UNLIMITED, Headroom
 
 _WHY_A_ZONE = "Without this limit there would be room."
 _WHY_A_GUARANTEE = "It is not preemptible, and such a job runs only inside a guarantee."

@@ -192,10 +192,8 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
     well = everything.patched(
         replace(node, gpus=tuple(replace(gpu, healthy=True) for gpu in node.gpus)) for node in everything.nodes
     )
-    options = options_of(request.job, well, tree)
-    if not options:
-        return ""
-    fits = _largest_gang(FitCache(Ledger(well), BestFit(), is_empty=True), replace(request, options=options))
+    as_well = replace(request, options=options_of(request.job, well, tree))
+    fits = _largest_gang(FitCache(Ledger(well), BestFit(), is_empty=True), as_well)
     if fits < request.workers:
         return ""
     shown = ", ".join(f"{gpu.uuid} on {name}" for gpu, name in ill[:SHOWN_MAX])

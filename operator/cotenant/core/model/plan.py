@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from cotenant.core.model.measure import BindingLimit
 from cotenant.core.model.objects import JobKey, Placement
@@ -163,9 +163,6 @@ class StartBound:
     """Infinity: there is no bound."""
     basis: str = ""
     """See `Verdict.starts_by_basis`."""
-
-
-NO_BOUND: Final = StartBound()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,6 @@ from cotenant.core.outlook.played_bookings import PlayedBookings
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares
 from cotenant.core.queueing.order import order_in_queue
-from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
 from cotenant.core.quota.bookings import BookingStanding
 from cotenant.core.quota.tree import QueueTree
@@ -113,9 +112,6 @@ class PlayedCluster:
         past = replace(self._snapshot, now=self.now, usage_history=self._history.borrowing())
         return DominantShares(self.tree, past_shares(past, self.policy))
 
-    def service(self) -> ServiceOrder:
-        return ServiceOrder(self.tree, self._snapshot.runtimes, self.moment, self.policy.restart_cost_s)
-
     def open_cycle(self) -> Cycle:
         """A cycle about the cluster as it is now. It allocates in the cluster's own occupancy."""
         self.moment = Moment(self.now)
@@ -128,7 +124,7 @@ class PlayedCluster:
         snapshot = replace(self._snapshot, accounting=None, evicted=tuple(self.evicted))
         return Cycle(
             snapshot, self.policy, self.inventory, self.tree, running, (), self.moment,
-            PlayedAccounts(self.occupancy, running), self.service(),
+            PlayedAccounts(self.occupancy, running),
         )  # fmt: skip
 
     def go_to(self, at: float) -> None:

@@ -67,10 +67,7 @@ class Turns:
         self._admission.release_collected()
 
     def _entry(self, job: Job) -> Entry:
-        entry = self._entries.get(job.key)
-        if entry is None:
-            entry = self._entries[job.key] = Entry(job)
-        return entry
+        return self._entries.setdefault(job.key, Entry(job))
 
     def _carry_out(self) -> Iterator[bool]:
         """Carry out the evictions, resizes and starts of the cycle. All happen at once, except that nominated jobs wait

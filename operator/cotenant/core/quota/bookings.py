@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import WHOLE, Node, Quota, TenantQueue
-from cotenant.core.quota.scopes import Scope, covers, meet, scope_text
+from cotenant.core.quota.scopes import Scope, amount_in, covers, meet, scope_text
 
 Capacity: TypeAlias = Mapping[tuple[str, str], int]
 """(class, zone) → milli-GPU that take work."""
@@ -108,7 +108,7 @@ def _standing(
         return BookingStanding(booking=booking, gpus=0, why=why), 0
     overlapping = [(other, need) for other, need in needs if other.overlaps(booking)]
     rooms = [
-        (_capacity(capacity, scope) - _guaranteed(queues, scope)
+        (amount_in(capacity, scope) - _guaranteed(queues, scope)
          - sum(need for other, need in overlapping if covers(scope, other.scope)), scope)
         for scope in _around(booking.scope)
     ]  # fmt: skip
@@ -121,7 +121,7 @@ def _standing(
     )
     unclaimed = max(0, _own_guarantee(queues[booking.queue], booking.scope) - own)
     taken = sum(one.gpus * WHOLE for one in earlier if meet(one.booking.scope, booking.scope))
-    there = _capacity(capacity, booking.scope) - taken
+    there = amount_in(capacity, booking.scope) - taken
     most = max(0, min(booking.gpus * WHOLE, there, max(0, room) + unclaimed)) // WHOLE
     need = max(0, most * WHOLE - unclaimed)
     if most == booking.gpus:
@@ -134,7 +134,7 @@ def _standing(
 
 
 def _shortage(booking: BookingTerms, capacity: Capacity, taken: int) -> str:
-    have = format_gpus(_capacity(capacity, booking.scope))
+    have = format_gpus(amount_in(capacity, booking.scope))
     booked = f", {format_gpus(taken)} of which are booked for others at this time" if taken else ""
     return f"the cluster has {have} of them in service{booked}"
 
@@ -225,10 +225,6 @@ def path_of(queues: Mapping[str, TenantQueue], queue: TenantQueue) -> list[Tenan
     while (above := queues.get(path[-1].parent or _NOBODY)) is not None and above not in path:
         path.append(above)
     return path
-
-
-def _capacity(capacity: Capacity, scope: Scope) -> int:
-    return sum(milli for bucket, milli in capacity.items() if covers(scope, bucket))
 
 
 def _around(scope: Scope) -> tuple[Scope, ...]:

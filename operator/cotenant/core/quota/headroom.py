@@ -1,18 +1,21 @@
-"""What is still free under the limits of quota lines, users and lending, in workers, with the rule that binds."""
+"""What is still free under limits of quota lines and users, lending and guarantees, in workers; the rule that binds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from cotenant.core.model.measure import OF_QUEUE, OF_USER, Amounts, BindingLimit, Measure
-from cotenant.core.quota.scopes import Scope, covers, scope_text
+from cotenant.core.quota.scopes import Scope, amount_in, covers, scope_text
 from cotenant.core.quota.tree import Bucket, QuotaLine
 from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.quota.user_lines import UserLine
 
 UNLIMITED = 1 << 60
+GUARANTEE_OF: Final = "guarantee of "
+"""Begins the scope of a guarantee that limits."""
 
 
 @dataclass(slots=True)
@@ -133,7 +136,22 @@ def _lent(usage: Usage, queue: int, idle: Mapping[Bucket, int]) -> Iterator[tupl
     scopes = {line.scope for line in usage.tree.quotas if line.quota.lendable is not None}
     for scope in sorted(scopes, key=str):
         if withheld := sum(_withheld(usage, root, path, scope) for root in usage.tree.roots):
-            yield scope, sum(milli for bucket, milli in idle.items() if covers(scope, bucket)) - withheld
+            yield scope, amount_in(idle, scope) - withheld
+
+
+def limit_to_guarantees(headroom: Headroom, usage: Usage, queue: int, buckets: Sequence[Bucket], *, milli: int) -> None:
+    """Tighten by what guarantees still take in these buckets, in workers of `milli` each. A job that may not be evicted
+    runs only inside a guarantee of every queue on its path."""
+    for ancestor in usage.tree.paths[queue]:
+        lines = [line for line in usage.tree.quotas_of[ancestor] if line.quota.guaranteed]
+        for line in (line for line in lines if any(map(line.matches, buckets))):
+            used, scope = usage.quota_milli[line.index], f"{GUARANTEE_OF}{line.text}"
+            limit = BindingLimit(Measure.GPU, scope, line.guaranteed, used)
+            headroom.tighten((line.guaranteed - used) // max(1, milli), limit, line.quota.zone)
+        covered = {bucket[1] for bucket in buckets if any(line.matches(bucket) for line in lines)}
+        for zone in sorted({zone for _, zone in buckets} - covered):
+            scope = f"{GUARANTEE_OF}queue {usage.tree.queues[ancestor].name}, class any, zone {zone or 'any'}"
+            headroom.tighten(0, BindingLimit(Measure.GPU, scope, 0, 0), zone)
 
 
 def _withheld(usage: Usage, queue: int, path: tuple[int, ...], scope: Scope) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 Scope: TypeAlias = tuple[str | None, str | None]
@@ -16,6 +17,11 @@ def covers(wide: Scope, narrow: Scope) -> bool:
 def meet(one: Scope, other: Scope) -> bool:
     """Some GPU lies in both."""
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+
+
+def amount_in(amounts: Mapping[tuple[str, str], int], scope: Scope) -> int:
+    """What lies in the scope. `amounts`: by (class, zone)."""
+    return sum(amount for bucket, amount in amounts.items() if covers(scope, bucket))
 
 
 def scope_text(scope: Scope) -> str:

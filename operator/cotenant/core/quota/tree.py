@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import WHOLE, Job, Quota, TenantQueue, TimeOrder
 from cotenant.core.quota.priority_bounds import CLASSES, NUMBERS, PriorityBounds
-from cotenant.core.quota.scopes import covers, scope_text
+from cotenant.core.quota.scopes import amount_in, scope_text
 from cotenant.core.quota.user_lines import UserLine, counting, lines_by_queue
 
 Bucket = tuple[str, str]
@@ -201,11 +201,6 @@ def capacities(inventory: Inventory) -> dict[Bucket, int]:
     return found
 
 
-def capacity_matching(capacity: Mapping[Bucket, int], quota: Quota) -> int:
-    """Milli-GPU of the cluster that a line covers."""
-    return sum(amount for bucket, amount in capacity.items() if covers(quota.scope, bucket))
-
-
 def _path(queue: int, parent: Sequence[int]) -> tuple[int, ...]:
     path = [queue]
     while parent[path[-1]] >= 0:
@@ -249,7 +244,8 @@ def _scaled_guarantees(
             own: dict[tuple[str | None, str | None], int] = {}
             for place, quota in enumerate(queues[index].quotas):
                 scope = quota.scope
-                ceiling = min(above.get(scope, capacity_matching(capacity, quota)), capacity_matching(capacity, quota))
+                there = amount_in(capacity, scope)
+                ceiling = min(above.get(scope, there), there)
                 total = total_of[scope]
                 amount = quota.guaranteed if total <= ceiling else quota.guaranteed * ceiling // total
                 scaled[index, place] = amount

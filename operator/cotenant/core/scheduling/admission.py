@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from cotenant.core.actions.backfill import Reservation, Reservations
 from cotenant.core.actions.collect import Collection, Holders, collect, holders_of
 from cotenant.core.actions.evict import departures, find_victims
-from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.nominations import is_free, take
 from cotenant.core.actions.protection import ProtectionSearch
-from cotenant.core.actions.tenure import Tenures, waits_since
+from cotenant.core.actions.tenure import Tenures
 from cotenant.core.actions.victims import CandidateFinder
 from cotenant.core.allocation.allocation import AllocationBatch
 from cotenant.core.allocation.eviction_candidate import CandidateList
@@ -64,10 +62,9 @@ class Admission:
 
     def __init__(self, cycle: Cycle, booked: BookedPlaces, explain: Explain) -> None:
         """`booked`: bookings for which GPUs are kept already."""
-        rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
         self._cycle = cycle
-        self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules, cycle.service)
-        self.tenures = Tenures(rules)
+        self._candidates = CandidateFinder(cycle.running, cycle.inventory, cycle.rules, cycle.service)
+        self.tenures = Tenures(cycle.rules)
         self.collections: dict[JobKey, Collection] = {}
         """Jobs for which GPUs are reserved."""
         self.booked = booked
@@ -78,7 +75,7 @@ class Admission:
         """Requests of overdue jobs for which no place can be reserved: of equal ones, the first has waited longest."""
         self._tries: Counter[str] = Counter()
         """Class of GPUs → number of these requests."""
-        self._waiting: list[Entry] = []
+        self._waiting: list[tuple[Entry, Request]] = []
         self._explain = explain
         self._guarantee_waits = False
         """True once a job inside its guarantee found no place in this cycle."""
@@ -160,18 +157,17 @@ class Admission:
             self._cycle.accounts.release(collection.reservation.allocation)
         self.collections.clear()
 
-    def waiting(self) -> list[Entry]:
-        """Waiting entries in the order of their turns, each with its reason."""
+    def waiting(self) -> list[tuple[Entry, Request]]:
+        """Waiting entries in the order of their turns, with their requests. Each is told its reason."""
         protection = ProtectionSearch(self._cycle)
         for request in self._first_kinds():
             if (until := request.job.evicts_from) is not None and self._spares(request.job):
                 self._refusals[request] = sparing(self._refusals[request], until)
             elif (binding := protection.binding(request, guarantee_waits=self._guarantee_waits)) is not None:
                 self._refusals[request] = protected(self._refusals[request], binding)
-        for entry in self._waiting:
-            if entry.request is not None:
-                refusal, collection = self._refusals[entry.request], self.collections.get(entry.job.key)
-                entry.wait(refusal if collection is None else collection.explain(refusal))
+        for entry, request in self._waiting:
+            refusal, collection = self._refusals[request], self.collections.get(entry.job.key)
+            entry.wait(refusal if collection is None else collection.explain(refusal))
         return self._waiting
 
     def declared_starts(self) -> dict[JobKey, float]:
@@ -181,7 +177,7 @@ class Admission:
             start, booked_from = forecast.start_of(request), starts_with_booking(self.booked, request)
             known = [at for at in (None if start is None else start.at, booked_from) if at is not None]
             by_request.update({request: min(known)} if known else {})
-        starts = {one.job.key: by_request[one.request] for one in self._waiting if one.request in by_request}
+        starts = {one.job.key: by_request[request] for one, request in self._waiting if request in by_request}
         return starts | {key: one.reservation.starts_at for key, one in self.collections.items()}
 
     def _first_kinds(self) -> list[Request]:
@@ -230,18 +226,17 @@ class Admission:
         of_quota = lacks_quota and not is_entitled
         if not (is_entitled or of_quota or self.tenures.has_room(request, current.usage)):
             return False
-        since = waits_since(entry.job)
-        collection = collect(occupancy, request, self._holders(request), self.tenures, since=since, of_quota=of_quota)
+        holders = self._holders(request)
+        collection = collect(occupancy, entry.job, request, holders, self.tenures, of_quota=of_quota)
         if collection is None:
             return False
         self._refusals[request] = refusal
         self._guarantee_waits |= within_guarantee(current.usage, request, request.queue)
-        kept = replace(collection.reservation, job=entry.job.key)
-        self.reservations.collect(kept)
-        self._cycle.accounts.allocate(kept.allocation)
-        self.collections[entry.job.key] = replace(collection, reservation=kept)
+        self.reservations.collect(collection.reservation)
+        self._cycle.accounts.allocate(collection.reservation.allocation)
+        self.collections[entry.job.key] = collection
         entry.wait(refusal)
-        self._waiting.append(entry)
+        self._waiting.append((entry, request))
         return True
 
     def _holders(self, request: Request) -> Holders:
@@ -267,7 +262,7 @@ class Admission:
                 if kept is not None:
                     self._cycle.accounts.allocate(kept.allocation)
         entry.wait(self._refusals[request])
-        self._waiting.append(entry)
+        self._waiting.append((entry, request))
 
     def _new_forecast(self) -> Forecast:
         cycle = self._cycle

@@ -17,7 +17,7 @@ from math import inf
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.explain.spec_changes import SpecChange
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.model.plan import NO_BOUND, Plan, StartBound, Verdict
+from cotenant.core.model.plan import Plan, StartBound, Verdict
 from cotenant.core.scheduling.smallest_change import smallest_changes
 from cotenant.core.scheduling.start_bounds import start_bounds
 from cotenant.core.scheduling.turns_taken import TurnsTaken
@@ -39,8 +39,8 @@ class Told:
         return replace(plan, verdicts={key: self._added_to(verdict) for key, verdict in plan.verdicts.items()})
 
     def _added_to(self, verdict: Verdict) -> Verdict:
-        bound, change = self.bounds.get(verdict.job, NO_BOUND), self.changes.get(verdict.job)
-        if bound is not NO_BOUND:
+        bound, change = self.bounds.get(verdict.job), self.changes.get(verdict.job)
+        if bound is not None:
             starts_by = bound.at if bound.at < inf else None
             verdict = replace(verdict, starts_by=starts_by, starts_by_basis=bound.basis)
         return verdict if change is None else change.added_to(verdict)
@@ -52,6 +52,6 @@ def tell(turns: TurnsTaken) -> Told:
         # A reserved place blocks only jobs that come after it: `ChangeSearch` takes it again for those.
         for collection in turns.admission.collections.values():
             current.release(collection.reservation.allocation)
-        for place in turns.booked.places:
+        for place in turns.admission.booked.places:
             current.release(place.allocation)
         return Told(bounds, smallest_changes(turns))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from typing import TypeAlias
 
 from cotenant.core.actions.tenure import Tenures, waiting_order
 from cotenant.core.allocation.request import Request
@@ -17,15 +16,13 @@ from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.scheduling.admission import Admission
 
-Turns: TypeAlias = Iterable[tuple[Entry, Request]]
-
 
 def give_turns(
     cycle: Cycle,
     admission: Admission,
     overdue: Sequence[tuple[Entry, Request]],
     coming: Iterable[tuple[float, Request]],
-    ordered: Turns,
+    ordered: Iterable[tuple[Entry, Request]],
 ) -> Iterator[None]:
     """Give every entry one turn, one at each step of the iterator.
 

@@ -20,8 +20,7 @@ from cotenant.core.model.plan import Evict, EvictionKind, Refusal
 def move_as_asked(cycle: Cycle, resolve: Callable[[Job], Request | Refusal]) -> None:
     """Evict every job for which there is a place where it was asked to lie, and reserve that place for it."""
     for job in cycle.running.to_move:
-        stays = job.evicting or job.resizing_from is not None or cycle.outcome.touches(job.key)
-        if stays or not job.preemptible or not lies_elsewhere(job, cycle.inventory):
+        if not (cycle.stays(job) and job.preemptible and lies_elsewhere(job, cycle.inventory)):
             continue
         place = _place(cycle, job, resolve(job))
         if place is None:

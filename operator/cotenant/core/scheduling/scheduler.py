@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 from cotenant.core.actions import elastic
 from cotenant.core.actions.consolidate import Consolidation, beneficiaries, evictions_of
-from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.nominations import inventory_incomplete, kept_move, kept_place, lost_jobs, take
+from cotenant.core.actions.nominations import inventory_incomplete, kept_place, lost_jobs, take
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
@@ -23,7 +22,7 @@ from cotenant.core.cycle.outcome import Departures
 from cotenant.core.cycle.search import find
 from cotenant.core.explain.inadmissible import RequestResolver, as_used_now
 from cotenant.core.explain.pending_reason import explain, waiting_for_eviction
-from cotenant.core.model.objects import Job, Placement
+from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import BookedGpus, Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares, within_guarantee
@@ -92,7 +91,7 @@ def take_turns(cycle: Cycle, requests: RequestResolver) -> TurnsTaken:
     consolidate(cycle, requests, admission, waiting)
     grow(cycle, requests, booked)
     jobs = [entry.job for entry, _ in feasible]
-    return TurnsTaken(cycle, requests, lines, admission, booked, reservations, waiting, shares, jobs)
+    return TurnsTaken(cycle, requests, lines, admission, reservations, waiting, shares, jobs)
 
 
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
@@ -116,9 +115,9 @@ def keep_nominations(cycle: Cycle, requests: RequestResolver) -> list[Entry]:
     for key in sorted(nominated):
         job = cycle.running.by_key.get(key)
         if job is not None and job.evicting:
-            move = kept_move(cycle.accounts, job, requests.resolve(job), nominated[key])
-            if move is not None:
-                cycle.nominate_move(job, move)
+            place = kept_place(cycle.accounts, job, requests.resolve(job), nominated[key])
+            if place is not None:
+                cycle.nominate_move(job, place)
 
     def keeps(entry: Entry) -> bool:
         job, placement = entry.job, nominated.get(entry.job.key)
@@ -143,13 +142,12 @@ def renominate(cycle: Cycle, requests: RequestResolver, entries: list[Entry]) ->
         if isinstance(request, Refusal):
             continue
         entry.request, after = request, cycle.accounts.after_evictions
-        if (place := find(cycle.accounts.current, request, request.workers)) is not None:
-            cycle.admit(entry, place)
-        elif after is not None and (place := find(after, request, request.workers)) is not None:
-            cycle.nominate(entry, place, waiting_for_eviction(place.placement))
-        else:
-            continue
-        settled.add(entry.job.key)
+        place = find(cycle.accounts.current, request, request.workers)
+        if place is None and after is not None:
+            place = find(after, request, request.workers)
+        if place is not None:
+            take(cycle, entry, place)
+            settled.add(entry.job.key)
     return [entry for entry in entries if entry.job.key not in settled]
 
 
@@ -202,10 +200,11 @@ def order(
             queues.insert(other.job)
 
 
-def consolidate(cycle: Cycle, requests: RequestResolver, admission: Admission, waiting: Iterable[Entry]) -> None:
+def consolidate(
+    cycle: Cycle, requests: RequestResolver, admission: Admission, waiting: Iterable[tuple[Entry, Request]]
+) -> None:
     """Move jobs aside for the first waiting entries that can start then, if the move is worth it."""
-    rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
-    consolidation = Consolidation(cycle.running, cycle.outcome, rules, requests.resolve)
+    consolidation = Consolidation(cycle, requests.resolve)
     if not consolidation.may_move:
         return
     starts = admission.declared_starts()
@@ -223,10 +222,11 @@ def consolidate(cycle: Cycle, requests: RequestResolver, admission: Admission, w
 
 def grow(cycle: Cycle, requests: RequestResolver, booked: BookedPlaces) -> None:
     """Elastic jobs grow into what is left: highest priority first, then the oldest, each as far as it may."""
-    entries = {entry.job.key: entry for entry in cycle.entries if entry.job.workers_max > entry.job.workers_min}
-    for job in elastic.growth_order((*cycle.running.elastic, *(entry.job for entry in entries.values()))):
+    entries = {entry.job.key: entry for entry in cycle.entries}
+    for job in elastic.growth_order((*cycle.running.elastic, *(entry.job for entry in cycle.entries))):
         entry = entries.get(job.key)
-        placement = undisturbed(cycle, job) if entry is None else entry.admitted_to
+        held = job.placement if cycle.stays(job) else None
+        placement = held if entry is None else entry.admitted_to
         if placement is None or placement.workers >= job.workers_max:
             continue
         request = requests.resolve(job)
@@ -241,9 +241,3 @@ def grow(cycle: Cycle, requests: RequestResolver, booked: BookedPlaces) -> None:
             entry.admit(growth.placement, entry.backfilled_until)
         else:
             cycle.outcome.add(Departures((), (elastic.resize(job.key, growth),)))
-
-
-def undisturbed(cycle: Cycle, job: Job) -> Placement | None:
-    """The placement of a running job that is not leaving, resizing or shrinking."""
-    disturbed = job.key in cycle.outcome.evictions or job.key in cycle.outcome.shrunk
-    return None if job.evicting or job.resizing_from is not None or disturbed else job.placement

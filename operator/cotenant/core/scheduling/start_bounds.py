@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, TypeAlias
 
-from cotenant.core.actions.collect import Collection
 from cotenant.core.actions.tenure import Tenures, waiting_order
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.model.formatting import format_gpus
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.model.plan import NO_BOUND, StartBound
+from cotenant.core.model.plan import StartBound
 from cotenant.core.scheduling.admission import Admission
 
 UNKNOWN: Final = (
@@ -47,10 +46,13 @@ class Waiting:
     """Of GPUs on which it may run."""
     longest_s: float
     """h; infinity if a job of these classes has no end."""
-    collection: Collection | None = None
+    reserved: StartBound | None = None
+    """By the place that is reserved for it, if one is."""
 
 
-def start_bounds(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> dict[JobKey, StartBound]:
+def start_bounds(
+    cycle: Cycle, admission: Admission, waiting: Sequence[tuple[Entry, Request]]
+) -> dict[JobKey, StartBound]:
     """The latest start of every entry, or why there is none.
 
     `waiting`: entries that had a turn and wait. Call it when only places of overdue jobs are still reserved.
@@ -61,17 +63,17 @@ def start_bounds(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -
     holds = _longest_holds(cycle, admission)
     found: dict[JobKey, StartBound] = {}
     entitled: list[Waiting] = []
-    for entry in waiting:
-        request = entry.request
-        if request is None or not tenures.is_entitled(request):
-            found[entry.job.key] = NO_BOUND if request is None else StartBound(basis=_has_to_borrow(request))
-            continue
-        longest_s = max((_of_others(holds[name], entry.job.key) for name in request.classes), default=inf)
-        collection = admission.collections.get(entry.job.key)
-        entitled.append(Waiting(entry.job, request.classes, longest_s, collection))
+    for entry, request in waiting:
+        if tenures.is_entitled(request):
+            longest_s = max((_of_others(holds[name], entry.job.key) for name in request.classes), default=inf)
+            collection = admission.collections.get(entry.job.key)
+            reserved = None if collection is None else collection.bound
+            entitled.append(Waiting(entry.job, request.classes, longest_s, reserved))
+        else:
+            found[entry.job.key] = StartBound(basis=_has_to_borrow(request))
     found |= bounds_in_turn(entitled, tenures)
-    for entry in waiting:
-        if entry.request is not None and admission.booked.is_behind(entry.request):
+    for entry, request in waiting:
+        if admission.booked.is_behind(request):
             found[entry.job.key] = _BEHIND_BOOKINGS
     return found
 
@@ -84,19 +86,13 @@ def bounds_in_turn(waiting: Iterable[Waiting], tenures: Tenures) -> dict[JobKey,
     for one in sorted(waiting, key=lambda one: waiting_order(one.job)):
         before = max((last[name] for name in one.classes if name in last), default=-inf)
         if before == -inf and tenures.is_overdue(one.job):
-            bound = _reserved(one.collection)
+            bound = one.reserved or StartBound(basis=UNKNOWN)
         else:
             at = max(before, tenures.overdue_since(one.job)) + one.longest_s
             bound = StartBound(at, UNKNOWN if at == inf else "")
         last.update(dict.fromkeys(one.classes, bound.at))
         found[one.job.key] = bound
     return found
-
-
-def _reserved(collection: Collection | None) -> StartBound:
-    if collection is None:
-        return StartBound(inf, UNKNOWN)
-    return StartBound(inf if collection.starts_by is None else collection.starts_by, collection.basis)
 
 
 def _has_to_borrow(request: Request) -> str:

@@ -11,7 +11,6 @@ from cotenant.core.actions.backfill import Reservation
 from cotenant.core.actions.tenure import Tenures, waiting_order
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.request import Request
-from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
@@ -50,17 +49,16 @@ class TurnsTaken:
     lines: Mapping[str, Line]
     """Queue → its line. Only queues that set bounds for waiting jobs have one."""
     admission: Admission
-    booked: BookedPlaces
     reservations: Sequence[Reservation]
     """All that were made while turns were taken."""
-    waiting: Sequence[Entry]
-    """Entries that had a turn and wait, in the order of their turns."""
+    waiting: Sequence[tuple[Entry, Request]]
+    """Entries that had a turn and wait, in the order of their turns, with their requests."""
     shares: DominantShares
     jobs: Sequence[Job]
     """Jobs that had a turn; `shares` ordered them."""
 
     def plan(self) -> Plan:
-        return replace(self.cycle.plan(), booked=self.booked.found())
+        return replace(self.cycle.plan(), booked=self.admission.booked.found())
 
     def standings(self, plan: Plan) -> Standings | None:
         """None if the plan cannot be reused: it has actions, or a turn changed the shares that ordered later turns."""
@@ -76,15 +74,13 @@ class TurnsTaken:
         reservations = {one.job: one for one in self.reservations}
         ahead = tuple(
             PlaceAhead(place.booking.starts_at, place.allocation)
-            for place in self.booked.places
+            for place in self.admission.booked.places
             if place.allocation.nodes
         )
         claimed: set[str] = set()
-        for entry in self.waiting:
+        for entry, request in self.waiting:
             yield entry, ahead
-            job, request = entry.job, entry.request
-            if request is None:
-                continue
+            job = entry.job
             if (collection := collections.get(job.key)) is not None:
                 starts_at = -inf if collection.of_quota else collection.reservation.starts_at
                 overdue = overdue_turn(tenures, job, request)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.core import Policy
-from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.quota.tree import QueueTree
