@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cotenant.controller.client.kube import NODES, Document
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.node_index import NodeIndex, status_written_at
+from cotenant.controller.informers.node_index import NodeIndex
 from tests.controller.builders import T0
 
 
@@ -48,16 +48,3 @@ def test_a_node_that_was_seen_to_answer_is_unreachable_since_then_whatever_the_c
         index.put_node(f"new-{name}", {"status": lost}, T0 + 5)
         since += [index.unreachable[name] - T0, index.unreachable[f"new-{name}"] - T0]
     assert since == [5, -600, 5, 5]
-
-
-def test_the_api_servers_own_time_of_the_last_write_of_a_status_is_read() -> None:
-    entries = [
-        {"manager": "agent", "operation": "Update", "time": "2026-01-01T00:00:00Z"},
-        {"manager": "agent", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:01:00Z"},
-        {"manager": "kubectl", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:00:30Z"},
-    ]
-    assert status_written_at({"metadata": {"managedFields": entries}}) == T0 + 60
-    assert (status_written_at({"metadata": {}}), status_written_at({"metadata": {"managedFields": entries[:1]}})) == (
-        None,
-        None,
-    )

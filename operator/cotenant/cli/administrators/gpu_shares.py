@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from cotenant import names
+from cotenant.api.scalars.agent_reports import heard_at, silent_after_s
 
 Document: TypeAlias = Mapping[str, Any]
 WHOLE = 1000
@@ -72,32 +72,15 @@ class GpuView:
 
 
 def silent_s(node: Document, now: datetime) -> float | None:
-    """Seconds since the agent of a GPUNode reported; None if it never did.
-
-    As for the operator, the time counts at which the API server stored the report: the node's clock may be wrong.
-    """
-    beat = heartbeat(node)
-    return None if beat is None else (now - (stored_at(node) or beat)).total_seconds()
-
-
-def heartbeat(node: Document) -> datetime | None:
-    """Time of the last report, by the node's clock."""
-    beat = (node.get("status") or {}).get("heartbeat")
-    return None if beat is None else datetime.fromisoformat(beat)
-
-
-def stored_at(node: Document) -> datetime | None:
-    """Time of the last report, by the API server's clock; None if the object does not show it."""
-    entries = (node.get("metadata") or {}).get("managedFields") or ()
-    times = [entry["time"] for entry in entries if entry.get("subresource") == "status" and entry.get("time")]
-    return max(map(datetime.fromisoformat, times), default=None)
+    """Seconds since the agent of a GPUNode reported; None if it never did."""
+    heard = heard_at(node)
+    return None if heard is None else (now - heard).total_seconds()
 
 
 def is_silent(node: Document, now: datetime) -> bool:
     """True if the agent of a GPUNode has missed so many heartbeats that the node gets no new jobs."""
     seen_s = silent_s(node, now)
-    heartbeat_s = (node.get("status") or {}).get("heartbeatSeconds") or names.HEARTBEAT_S
-    return seen_s is None or seen_s > names.HEARTBEATS_MISSED * heartbeat_s
+    return seen_s is None or seen_s > silent_after_s(node)
 
 
 def with_silent(nodes: Iterable[Document], now: datetime) -> Iterator[Document]:

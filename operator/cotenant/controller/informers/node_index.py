@@ -8,6 +8,7 @@ from typing import Any
 from cotenant.api.conversion.nodes import NodeFacts, to_node_facts
 from cotenant.api.conversion.to_core import parse_gpunode
 from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.scalars.agent_reports import stored_at
 from cotenant.controller.client.kube import Document
 from cotenant.controller.informers.pods.pod_record import unix
 
@@ -56,8 +57,8 @@ class NodeIndex:
         """
         seen, before = parse_gpunode(document), self.gpu_nodes.get(name)
         self.gpu_nodes[name] = seen
-        if (written := status_written_at(document)) is not None:
-            self.statuses_written[name] = written
+        if (stored := stored_at(document)) is not None:
+            self.statuses_written[name] = stored.timestamp()
         changed = set(seen.status.limits) ^ set(before.status.limits if before else ())
         violators = {violation.pod_uid for violation in seen.status.violations}
         return frozenset(violators | {limit.pod_uid for limit in changed})
@@ -71,13 +72,3 @@ class NodeIndex:
             return False
         self.unreachable[name] = since
         return True
-
-
-def status_written_at(document: Document) -> float | None:
-    """Unix seconds of the last write of the status, by the API server's clock; None if the object does not show it."""
-    times = [
-        unix(entry.get("time"))
-        for entry in document["metadata"].get("managedFields") or ()
-        if entry.get("subresource") == "status"
-    ]
-    return max(times, default=None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from cotenant import names
+from cotenant.api.scalars.agent_reports import heard_at, silent_after_s
 from cotenant.api.scalars.quantities import QuantityError, parse_duration
 from cotenant.controller.client.kube import Document
 
@@ -173,8 +173,8 @@ class GpuNodeRow:
     name: str
     state: str = ""
     """`Ready`, `Cordoned`, `Tainted` or `NotReady`; `Silent` in a row of `at`."""
-    heartbeat: float | None = None
-    silent_after_s: int = names.HEARTBEATS_MISSED * names.HEARTBEAT_S
+    heard_at: float | None = None
+    silent_after_s: int = 0
     is_simulated: bool = False
     isolation: str = ""
     gpus: tuple[WallGpu, ...] = ()
@@ -184,25 +184,26 @@ class GpuNodeRow:
 
     def at(self, now: float) -> GpuNodeRow:
         """The row at this time. `Silent`: its agent has missed so many heartbeats that no job starts there."""
-        heard = self.heartbeat is not None and now - self.heartbeat <= self.silent_after_s
+        heard = self.heard_at is not None and now - self.heard_at <= self.silent_after_s
         return self if heard or self.state == "Unreadable" else replace(self, state="Silent")
 
 
 def gpu_node_row(document: Document) -> GpuNodeRow:
     name = str(document["metadata"]["name"])
     try:
-        return _gpu_node_row(name, document.get("status") or {})
+        return _gpu_node_row(name, document)
     except UNREADABLE:
         return GpuNodeRow(name=name, state="Unreadable")
 
 
-def _gpu_node_row(name: str, status: Mapping[str, Any]) -> GpuNodeRow:
+def _gpu_node_row(name: str, document: Document) -> GpuNodeRow:
+    status, heard = document.get("status") or {}, heard_at(document)
     levels = status.get("isolationLevels") or {"memory": status.get("isolation") or "None", "compute": "None"}
     return GpuNodeRow(
         name=name,
         state=str(status.get("node") or ""),
-        heartbeat=instant(status.get("heartbeat")),
-        silent_after_s=names.HEARTBEATS_MISSED * int(status.get("heartbeatSeconds") or names.HEARTBEAT_S),
+        heard_at=heard.timestamp() if heard is not None else None,
+        silent_after_s=silent_after_s(document),
         is_simulated=bool(status.get("simulated")),
         isolation=f"memory {levels.get('memory', 'None')}, compute {levels.get('compute', 'None')}",
         gpus=tuple(_wall_gpu(one, is_simulated=bool(status.get("simulated"))) for one in status.get("gpus") or ()),

@@ -82,6 +82,13 @@ def test_a_node_whose_agent_is_not_heard_is_silent(after_s: float, status: dict[
     assert gpu_node_row(gpu_node(0, 1, **status)).at(NOW.timestamp() + after_s).state == state
 
 
+def test_a_node_whose_clock_is_wrong_is_heard_by_the_api_servers() -> None:
+    node = gpu_node(0, 1, heartbeat="2020-01-01T00:00:00Z")
+    stored = {"time": NOW.isoformat(), "subresource": "status"}
+    row = gpu_node_row(node | {"metadata": node["metadata"] | {"managedFields": [stored]}})
+    assert row.at(NOW.timestamp() + 30).state == "Ready"
+
+
 def test_how_busy_a_simulated_gpu_is_was_not_measured() -> None:
     document = gpu_node(0, 1)
     document["status"]["gpus"][0]["used"] = {"utilizationPercent": 0}

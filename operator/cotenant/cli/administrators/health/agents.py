@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from cotenant import names
-from cotenant.cli.administrators.gpu_shares import heartbeat, is_silent, silent_s, stored_at
+from cotenant.api.scalars.agent_reports import heartbeat, stored_at
+from cotenant.cli.administrators.gpu_shares import is_silent, silent_s
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, component_of
 
 CLOCK_S: Final = 5.0
