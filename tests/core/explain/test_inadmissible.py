@@ -236,17 +236,17 @@ HELD = [running("held", 0, 1, user="ann"), running("bob", 2, user="bob")]
     ("queue", "message", "used", "available"),
     [
         pytest.param(
-            make_queue("red", limit=2), "class any, zone any allows at most 2 GPU at any time, of which 3 GPU is used.",
+            make_queue("red", limit=2), "class any, zone any allows at most 2 GPU at any time; 3 GPU is used.",
             3_000, 0, id="a queue",
         ),
         pytest.param(
             replace(make_queue("red", guaranteed=0), user_limits=(UserLimit(user="ann", limit=2_100),)),
-            "user ann in queue red allows at most 2.1 GPU at any time, of which 2 GPU is used.",
+            "user ann in queue red allows at most 2.1 GPU at any time; 2 GPU is used.",
             2_000, 100, id="a user",
         ),
         pytest.param(
             replace(make_queue("red"), quotas=(Quota(memory_limit_mib=102_400),)),
-            "class any, zone any allows at most 100 GiB at any time, of which 240 GiB is used.",
+            "class any, zone any allows at most 100 GiB at any time; 240 GiB is used.",
             245_760, 0, id="memory",
         ),
     ],

@@ -131,6 +131,8 @@ def test_a_gpu_that_its_agent_lists_no_more_is_told_as_such() -> None:
     assert said.endswith(f"1 GPU is not handed out (no longer listed by the agent of the node): {missing.uuid} on n1.")
     both = refused([gone, with_ill_gpu(make_node("n2", gpus=1))], make_job("a", workers=3))
     assert "(unhealthy, or in use by a process outside Cotenant, or no longer listed by the agent of the node)" in both
+    deleted = refused([replace(gone, deleted=True, ready=False)], make_job("a", workers=2))
+    assert deleted.endswith(f"1 GPU is not handed out (the node was deleted): {missing.uuid} on n1.")
 
 
 @pytest.mark.parametrize(

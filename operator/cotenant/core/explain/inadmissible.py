@@ -185,7 +185,7 @@ def as_used_now(refusal: Refusal, usage: Usage) -> Refusal:
     if refusal.reason is not Reason.EXCEEDS_LIMIT or limit is None or not (used := used_under(usage, limit)):
         return refusal
     evidence = dict(refusal.evidence) | {"used": used, "available": max(0, limit.limit - used)}
-    message = f"{refusal.message.removesuffix('.')}, of which {format_amount(limit.measure, used)} is used."
+    message = f"{refusal.message.removesuffix('.')}; {format_amount(limit.measure, used)} is used."
     return replace(refusal, message=message, evidence=tuple(evidence.items()))
 
 

@@ -23,7 +23,7 @@ from cotenant.core.model.formatting import (
     join_or,
 )
 from cotenant.core.model.measure import Measure
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Gpu, Job, Node
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
@@ -35,6 +35,7 @@ SHOWN_MAX: Final = 3
 """GPUs that are named in a sentence."""
 _UNHEALTHY: Final = "unhealthy, or in use by a process outside Cotenant"
 _NOT_LISTED: Final = "no longer listed by the agent of the node"
+_DELETED: Final = "the node was deleted"
 
 
 def no_such_gpus(job: Job, inventory: Inventory) -> Refusal | None:
@@ -186,7 +187,7 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
 
     An agent also withholds a GPU that a stranger's process uses; the snapshot does not say which of both it is.
     """
-    ill = [(gpu, node.name) for node in everything.nodes for gpu in node.gpus if not gpu.healthy]
+    ill = [(gpu, node) for node in everything.nodes for gpu in node.gpus if not gpu.healthy]
     if not ill:
         return ""
     well = everything.patched(
@@ -196,12 +197,17 @@ def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
     fits = _largest_gang(FitCache(Ledger(well), BestFit(), is_empty=True), as_well)
     if fits < request.workers:
         return ""
-    shown = ", ".join(f"{gpu.uuid} on {name}" for gpu, name in ill[:SHOWN_MAX])
+    shown = ", ".join(f"{gpu.uuid} on {node.name}" for gpu, node in ill[:SHOWN_MAX])
     shown += " …" if len(ill) > SHOWN_MAX else ""
     verb = "is" if len(ill) == 1 else "are"
-    reasons = {_NOT_LISTED if gpu.missing_since is not None else _UNHEALTHY for gpu, _ in ill}
-    why = ", or ".join(sorted(reasons, reverse=True))
+    why = ", or ".join(sorted({_why_ill(gpu, node) for gpu, node in ill}, reverse=True))
     return f"; it would fit, but {counted(len(ill), 'GPU')} {verb} not handed out ({why}): {shown}"
+
+
+def _why_ill(gpu: Gpu, node: Node) -> str:
+    if gpu.missing_since is None:
+        return _UNHEALTHY
+    return _DELETED if node.deleted else _NOT_LISTED
 
 
 def _binding_resource(nodes: FitCache, request: Request) -> str:
