@@ -160,6 +160,13 @@ def test_a_backfilled_job_that_grows_keeps_its_promise() -> None:
     assert (start.placement.workers, start.backfilled_until) == (2, 1_101.0)
 
 
+def claim(reservations: Reservations, cycle: Cycle, request: Request, reason: Reason = Reason.WAITING_FOR_GPUS) -> None:
+    """Refuse the request for this reason. No job ends, so nothing is reserved for it."""
+    never = Forecast(cycle.accounts.current, [], AllocationBatch([]), 0.0)
+    refusal = Refusal(reason=reason, message="")
+    assert reservations.reserve(request.job, request, refusal, lambda: never) is None
+
+
 def test_the_first_request_that_waits_for_space_claims_its_classes_and_others_claim_none() -> None:
     nodes = [make_node(f"n-{name}", gpu_class=name) for name in ("A100", "H100", "L4")]
     cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=8)], jobs=[]), Policy())
@@ -169,7 +176,9 @@ def test_the_first_request_that_waits_for_space_claims_its_classes_and_others_cl
     def claims(*classes: str, reason: Reason = Reason.WAITING_FOR_GPUS) -> bool:
         request = resolver.resolve(make_job("a", classes=classes))
         assert isinstance(request, Request)
-        return reservations.claims_classes(request, Refusal(reason=reason, message=""))
+        was_claimed = reservations.is_claimed(request)
+        claim(reservations, cycle, request, reason)
+        return reservations.is_claimed(request) and not was_claimed
 
     asked = [("A100",), ("H100", "A100"), ("H100", "L4"), ("L4",)]
     assert claims("A100", reason=Reason.WAITING_FOR_QUOTA) is False
@@ -187,7 +196,7 @@ def test_a_request_is_claimed_if_some_class_of_it_is(classes: tuple[str, ...], c
     assert isinstance(first, Request)
     assert isinstance(asks, Request)
     reservations = Reservations(cycle.moment, 3_600, BookedPlaces(cycle))
-    reservations.claims_classes(first, Refusal(reason=Reason.WAITING_FOR_GPUS, message=""))
+    claim(reservations, cycle, first)
 
     assert reservations.is_claimed(asks) is claimed
 
@@ -236,8 +245,8 @@ def test_places_of_two_classes_in_one_zone_are_reserved_together() -> None:
     for job in waits:
         request = resolver.resolve(job)
         assert isinstance(request, Request)
-        assert reservations.claims_classes(request, Refusal(reason=Reason.WAITING_FOR_GPUS, message=""))
-        assert reservations.reserve(job, request, forecast) is not None
+        refusal = Refusal(reason=Reason.WAITING_FOR_GPUS, message="")
+        assert reservations.reserve(job, request, refusal, lambda: forecast) is not None
 
     assert [(kept.job, kept.starts_at, kept.is_collected) for kept in reservations.all()] == [
         ("red/A100", 1_060.0, False),

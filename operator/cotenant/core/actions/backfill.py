@@ -15,6 +15,7 @@ known and short time. GPUs that are kept for bookings (`booked_places`) are back
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cotenant.core.allocation.allocation import Allocation
@@ -68,16 +69,15 @@ class Reservations:
         """All reservations; one that lies in several classes is listed once."""
         return list({kept.job: kept for kept in self._by_class.values() if kept is not None}.values())
 
-    def claims_classes(self, request: Request, refusal: Refusal) -> bool:
-        """True for the first request that waits for space in its classes; no later one gets a reservation there."""
+    def reserve(
+        self, job: Job, request: Request, refusal: Refusal, forecast: Callable[[], Forecast]
+    ) -> Reservation | None:
+        """The place that the job will have, if it is the first that waits for space in its classes: no later one gets a
+        reservation there. None if it starts too far away or at an unknown time."""
         if not refusal.waits_for_space or self.is_claimed(request):
-            return False
+            return None
         self._by_class.update(dict.fromkeys(request.classes))
-        return True
-
-    def reserve(self, job: Job, request: Request, forecast: Forecast) -> Reservation | None:
-        """The place that the job will have, unless it starts too far away or at an unknown time."""
-        start = forecast.start_of(request)
+        start = forecast().start_of(request)
         if start is None or not self._moment.has_come(start.at - self._within_s):
             return None
         kept = Reservation(job.key, start.at, Allocation(start.result.allocation.nodes, Charge(-1, "", ())))

@@ -1,4 +1,4 @@
-"""What is still free under limits of quota lines and users, lending and guarantees, in workers; the rule that binds."""
+"""What quotas, user limits, lending and guarantees still leave free, in workers, with the rule that binds."""
 
 from __future__ import annotations
 

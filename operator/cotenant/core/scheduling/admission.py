@@ -257,10 +257,9 @@ class Admission:
             reserved_for = [reservation.job for reservation in self.reservations.all()]
             refusal = self._explain(current, request, reserved_for)
             refusal = self._refusals[request] = behind_bookings(refusal, self.booked, current, request)
-            if not spares and self.reservations.claims_classes(request, refusal):
-                kept = self.reservations.reserve(entry.job, request, self._new_forecast())
-                if kept is not None:
-                    self._cycle.accounts.allocate(kept.allocation)
+            reserve = self.reservations.reserve
+            if not spares and (kept := reserve(entry.job, request, refusal, self._new_forecast)) is not None:
+                self._cycle.accounts.allocate(kept.allocation)
         entry.wait(self._refusals[request])
         self._waiting.append((entry, request))
 
