@@ -11,7 +11,7 @@ from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import Colour, painted, table
 from cotenant.cli.terminal.watch import show_found
-from cotenant.sdk.answer_texts import fair_share, percent
+from cotenant.sdk.objects.answer_texts import fair_share, percent
 
 HEADER = ("QUEUE", "GUARANTEED", "USED", "BORROWED", "LIMIT", "RUNNING", "WAITING", "SHARE")
 BUDGET_HEADER = ("BUDGET LEFT", "ENDS", "RENEWS")

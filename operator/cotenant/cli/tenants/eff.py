@@ -13,7 +13,7 @@ from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.output import Colour, painted
 from cotenant.cli.terminal.watch import show_found
 from cotenant.names import ENOUGH_SAMPLES
-from cotenant.sdk.answer_texts import asked
+from cotenant.sdk.objects.answer_texts import asked
 
 GIB = 1024
 

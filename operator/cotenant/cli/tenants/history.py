@@ -12,7 +12,7 @@ from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.object_names import named
 from cotenant.cli.terminal.output import Colour, counted, object_table, painted
 from cotenant.cli.terminal.watch import show_found
-from cotenant.sdk.answer_texts import asked
+from cotenant.sdk.objects.answer_texts import asked
 
 HEADER = ("NAME", "OUTCOME", "QUEUE", "ASKED", "RAN", "GPU-HOURS", "ATTEMPTS", "FINISHED")
 WIDE = ("USER", "MESSAGE")

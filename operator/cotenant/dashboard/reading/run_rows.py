@@ -8,7 +8,7 @@ from typing import Final
 from cotenant.controller.client.kube import Document
 from cotenant.core.model.lifecycle import Phase
 from cotenant.dashboard.reading.rows import JobRow, Row, instant
-from cotenant.sdk.answer_texts import asked
+from cotenant.sdk.objects.answer_texts import asked
 
 DELETED: Final = "Deleted"
 """Outcome of a run whose job was deleted before the run ended."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant.dashboard.views.wish import Paged, Wish, paged
-from cotenant.sdk.answer_texts import fair_share, percent
+from cotenant.sdk.objects.answer_texts import fair_share, percent
 
 ROWS: Final = 100
 WIDE: Final = 1000
