@@ -51,6 +51,7 @@ SHARES = """
 import os, sys, time
 from multiprocessing import shared_memory
 block = shared_memory.SharedMemory(sys.argv[1], create=True, size=4096)
+print("registered", flush=True)
 time.sleep(300)
 """
 
@@ -58,12 +59,17 @@ time.sleep(300)
 def test_what_removes_shared_memory_outlives_the_others_and_ends_by_itself(tmp_path: Path) -> None:
     name = f"cotenant-{os.getpid()}"
     env = {**os.environ, "COTENANT_RANK": "3", "COTENANT_RESTART": "1"}
-    first = subprocess.Popen([sys.executable, "-c", SHARES, name], env=env, start_new_session=True)
-    until(lambda: Path("/dev/shm", name).exists(), 60, "the shared memory")
+    first = subprocess.Popen(
+        [sys.executable, "-c", SHARES, name], env=env, start_new_session=True, stdout=subprocess.PIPE
+    )
+    assert first.stdout is not None
+    assert first.stdout.readline()  # it exists, and the cleaner has been told of it
+    assert Path("/dev/shm", name).exists()
     tree = ProcessTree(first.pid, 3, 1)
     tree.kill_but_cleaners()
     assert first.wait(20) == -9
     until(lambda: not Path("/dev/shm", name).exists(), 60, "the removal of the shared memory")
+    first.stdout.close()
 
 
 def test_all_of_them_are_killed(rank: tuple[int, int, int]) -> None:
