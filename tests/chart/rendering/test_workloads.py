@@ -190,6 +190,12 @@ def test_a_real_agent_sees_all_gpus_and_the_host_read_only(render: Render) -> No
     ]
 
 
+def test_tolerations_that_are_taken_out_are_none(render: Render) -> None:
+    objects = render({"worker": {"tolerations": None}})
+    assert env_of(objects["Deployment", "cotenant-operator"])["COTENANT_TOLERATIONS"] == "[]"
+    assert "--worker-tolerations=[]" in container_of(objects["DaemonSet", "cotenant-agent"])["args"]
+
+
 def test_a_simulating_agent_touches_nothing_of_the_host(render: Render) -> None:
     agent = render({"agent": {"simulate": True}})["DaemonSet", "cotenant-agent"]
     assert "runtimeClassName" not in pod_of(agent)

@@ -92,7 +92,7 @@ async def test_nothing_is_ended_if_the_api_server_may_not_say_whether_the_job_is
     kube, cache, deleter = two_pods()
     kube.faults.add(Fault(call="GET trainingjobs/*", answer=Reply(Outcome.REFUSED, message="forbidden", code=403)))
     refused = await deleter.delete_orphans(JOB, all_of(cache))
-    assert refused == "whether job train is gone was not answered (403): forbidden"
+    assert refused == "the API server does not say whether job train is gone (403): forbidden"
     assert deleting(cache) == {"train-1-0": False, "train-1-1": False}
 
 

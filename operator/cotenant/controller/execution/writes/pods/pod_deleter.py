@@ -40,7 +40,7 @@ class PodDeleter:
             self.cache.put(TRAINING_JOBS, reply.document)
             return ""
         if not reply.done and reply.outcome is not Outcome.MISSING:
-            return f"whether job {job.name} is gone was not answered ({reply.code}): {reply.message}"
+            return f"the API server does not say whether job {job.name} is gone ({reply.code}): {reply.message}"
         return await self.carry_out(result)
 
     async def carry_out(self, result: ReconcileResult) -> str:
