@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cotenant_worker.host import procfs
 from cotenant_worker.host.process_tree import ProcessTree
 from tests.support.pod_sandbox import until
 
@@ -70,6 +71,18 @@ def test_what_removes_shared_memory_outlives_the_others_and_ends_by_itself(tmp_p
     assert first.wait(20) == -9
     until(lambda: not Path("/dev/shm", name).exists(), 60, "the removal of the shared memory")
     first.stdout.close()
+
+
+def test_what_is_just_being_executed_is_spared_since_it_may_be_what_removes_shared_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = {7: "python train.py", 8: "", 9: "python -c from multiprocessing.resource_tracker import main;main(5)"}
+    killed: list[int] = []
+    monkeypatch.setattr(ProcessTree, "pids", lambda tree: list(lines))
+    monkeypatch.setattr(ProcessTree, "signal", lambda tree, pid, number: killed.append(pid))
+    monkeypatch.setattr(procfs, "command_line", lines.__getitem__)
+    ProcessTree(7, 3, 1).kill_but_cleaners()
+    assert killed == [7]
 
 
 def test_all_of_them_are_killed(rank: tuple[int, int, int]) -> None:

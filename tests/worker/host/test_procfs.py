@@ -63,7 +63,7 @@ def test_the_processes_of_a_rank_are_of_its_session_or_have_its_variables(proc: 
     assert procfs.rank_pids(1, 2, ["RANK=0", "A=1"]) == [2, 3]
     assert procfs.rank_pids(1, 2, ["RANK=0", "A=2"]) == [2]  # of another start of the rank
     assert procfs.rank_pids(3, 9, ["RANK=0"]) == []
-    assert [procfs.command_line(pid) for pid in (2, 3)] == ["process 2", "daemon -c pass"]
+    assert [procfs.command_line(pid) for pid in (2, 3)] == ["", "daemon -c pass"]
 
 
 def test_a_process_that_writes_its_title_over_its_environment_is_still_of_the_rank_that_started_it(proc: Path) -> None:

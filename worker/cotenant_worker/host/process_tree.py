@@ -49,13 +49,16 @@ class ProcessTree:
             self.signal(pid, signal.SIGKILL)
 
     def kill_but_cleaners(self) -> None:
-        """SIGKILL all but those that remove shared memory and semaphores once all others are gone, and then end."""
+        """SIGKILL all but those that remove shared memory and semaphores once all others are gone, and then end. One
+        that is just being executed is spared too, because it may become such a process; `kill` ends it later.
+        """
         for pid in self.pids():
-            if not any(part in procfs.command_line(pid) for part in _CLEANERS):
+            line = procfs.command_line(pid)
+            if line and not any(part in line for part in _CLEANERS):
                 self.signal(pid, signal.SIGKILL)
 
     async def left_behind(self) -> tuple[str, ...]:
         """Command lines of what the rank left running, without processes that end at once, as Python's trackers do."""
         if self.pids():
             await asyncio.sleep(_LEFT_BEHIND_S)
-        return tuple(procfs.command_line(pid)[:100] for pid in self.pids()[:4])
+        return tuple(procfs.command_line(pid)[:100] or f"process {pid}" for pid in self.pids()[:4])

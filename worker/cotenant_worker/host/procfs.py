@@ -154,8 +154,8 @@ def _has(mask: int, number: signal.Signals) -> bool:
 
 
 def command_line(pid: int) -> str:
-    """The command line it was started with."""
-    return b" ".join(_strings(pid, "cmdline")).decode(errors="replace") or f"process {pid}"
+    """The command line it was started with; empty if it is gone, or if the kernel is still executing it."""
+    return b" ".join(_strings(pid, "cmdline")).decode(errors="replace")
 
 
 def _strings(pid: int, file: str) -> list[bytes]:
