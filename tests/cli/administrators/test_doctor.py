@@ -336,6 +336,46 @@ def test_what_is_wrong_is_found_with_its_fix(change: Callable[[Seen], object], f
     assert one.fix
 
 
+NO_CLASS = 'pods "train-1-0" is forbidden: no PriorityClass with name {} was found'
+
+
+@pytest.mark.parametrize(
+    ("refused", "name", "fix"),
+    [
+        pytest.param(
+            ("TrainingJob", "red", "train"), "cotenant-workers-5",
+            "helm upgrade the release: it makes PriorityClass cotenant-workers-5 again",
+            id="the chart makes the class of worker pods again",
+        ),
+        pytest.param(
+            ("TrainingJob", "red", "train"), "batch",
+            "operator.settings.pod_priority_class names PriorityClass batch: kubectl create priorityclass batch",
+            id="an administrator who named a class of worker pods makes it",
+        ),
+        pytest.param(
+            ("DaemonSet", "cotenant-system", "cotenant-agent"), "high",
+            "agent.priorityClassName names PriorityClass high", id="the chart names the class of agents",
+        ),
+        pytest.param(
+            ("ReplicaSet", "cotenant-system", "cotenant-operator-6f7c"), "high",
+            "operator.priorityClassName names PriorityClass high", id="the chart names the class of the operator",
+        ),
+    ],
+)  # fmt: skip
+def test_who_names_a_missing_priority_class_is_told(refused: tuple[str, str, str], name: str, fix: str) -> None:
+    seen = well()
+    kind = refused[0]
+    seen["refusedJobs" if kind == "TrainingJob" else "refusedPods"]["items"].append(
+        refusal(*refused, NO_CLASS.format(name))
+    )
+    if kind == "ReplicaSet":
+        first(seen, "deployments")["status"].clear()
+    if kind == "DaemonSet":
+        first(seen, "daemonSets")["status"].update(desiredNumberScheduled=2)
+    (one,) = diagnosed(seen)
+    assert one.fix.startswith(fix)
+
+
 def test_before_the_installation_it_looks_at_what_the_cluster_brings() -> None:
     brings = {name: body for name, body in well().items() if name in {"version", "frontProxy", "nodes", "namespaces"}}
     assert [(one.severity, one.subject) for one in diagnosed(brings)] == [(Severity.ERROR, "RuntimeClass nvidia")]

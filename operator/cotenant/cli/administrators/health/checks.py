@@ -9,7 +9,7 @@ from typing import Final
 from cotenant import names
 from cotenant.cli.administrators.health.agents import CLOCK_S, agents, gpu_nodes, rollout
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, component_of, is_ours
-from cotenant.cli.administrators.health.refusals import refused_jobs, said_of
+from cotenant.cli.administrators.health.refusals import fix_of, refused_jobs, said_of
 from cotenant.cli.terminal.output import counted
 
 OLDEST: Final = (1, 32)
@@ -83,8 +83,9 @@ def operators(cluster: SeenCluster) -> Iterator[Diagnosis]:
             )  # fmt: skip
         elif not ready:
             look = f"kubectl logs {where} deployment/{one['metadata']['name']}; kubectl describe pods {where}"
-            why = said_of(cluster, "ReplicaSet", one["metadata"]["namespace"], one["metadata"]["name"])
-            yield Diagnosis(Severity.ERROR, "operator", f"no replica is ready and nothing is decided{why}", look)
+            about = "ReplicaSet", one["metadata"]["namespace"], one["metadata"]["name"]
+            message = f"no replica is ready and nothing is decided{said_of(cluster, *about)}"
+            yield Diagnosis(Severity.ERROR, "operator", message, fix_of(cluster, *about, otherwise=look))
         elif ready < wanted:
             yield Diagnosis(
                 Severity.WARNING, "operator", f"{ready} of {wanted} replicas are ready", f"kubectl get pods {where}"
@@ -234,11 +235,10 @@ def pod_security(cluster: SeenCluster) -> Iterator[Diagnosis]:
         name, namespace, status = one["metadata"]["name"], one["metadata"]["namespace"], one.get("status") or {}
         wanted, there = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)
         if there < wanted and namespace not in refusing:
-            yield Diagnosis(
-                Severity.ERROR, f"DaemonSet {name}",
-                f"has pods on {there} of {wanted} nodes{said_of(cluster, 'DaemonSet', namespace, name)}",
-                f"kubectl describe daemonset -n {namespace} {name}",
-            )  # fmt: skip
+            about = "DaemonSet", namespace, name
+            message = f"has pods on {there} of {wanted} nodes{said_of(cluster, *about)}"
+            fix = fix_of(cluster, *about, otherwise=f"kubectl describe daemonset -n {namespace} {name}")
+            yield Diagnosis(Severity.ERROR, f"DaemonSet {name}", message, fix)
 
 
 CHECKS: Final[tuple[Callable[[SeenCluster], Iterator[Diagnosis]], ...]] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -13,6 +14,9 @@ from cotenant.cli.terminal.output import counted
 RECENT_S: Final = 1800.0
 """Older refusals are not told: what was refused may be there by now."""
 WORDS_MAX: Final = 300
+NO_CLASS: Final = re.compile(r"no PriorityClass with name (\S+) was found")
+OF_CHART: Final = "cotenant-workers"
+"""How the name of the PriorityClass begins that the chart makes for worker pods."""
 
 
 def refused_jobs(cluster: SeenCluster) -> Iterator[Diagnosis]:
@@ -23,12 +27,35 @@ def refused_jobs(cluster: SeenCluster) -> Iterator[Diagnosis]:
             found.setdefault(event["metadata"]["namespace"], []).append(event)
     for namespace, events in sorted(found.items()):
         jobs = {event["involvedObject"].get("name") for event in events}
+        words = _words(max(events, key=_time))
         yield Diagnosis(
-            Severity.WARNING, f"namespace {namespace}",
-            f"pods of {counted(len(jobs), 'job')} were refused: {_words(max(events, key=_time))}",
-            f"exempt pods labelled {names.LABEL_MANAGED_BY}={names.MANAGED_BY} from what refused them, or see"
+            Severity.WARNING, f"namespace {namespace}", f"pods of {counted(len(jobs), 'job')} were refused: {words}",
+            _class_of_workers(words)
+            or f"exempt pods labelled {names.LABEL_MANAGED_BY}={names.MANAGED_BY} from what refused them, or see"
             " docs/troubleshooting.md#an-attempt-that-never-ran",
         )  # fmt: skip
+
+
+def _class_of_workers(words: str) -> str:
+    """What to do if these words say that the PriorityClass of worker pods is not there; empty if they do not."""
+    found = NO_CLASS.search(words)
+    if found is None:
+        return ""
+    if found[1].startswith(OF_CHART):
+        return f"helm upgrade the release: it makes PriorityClass {found[1]} again, because worker.priority is set"
+    return (
+        f"operator.settings.pod_priority_class names PriorityClass {found[1]}: kubectl create priorityclass {found[1]}"
+        " --value=1000000 --preemption-policy=Never, or name one that is there"
+    )
+
+
+def fix_of(cluster: SeenCluster, kind: str, namespace: str, name: str, otherwise: str) -> str:
+    """How to mend that the newest pod of this object was refused. `otherwise`: the answer if its words do not tell."""
+    found = NO_CLASS.search(said_of(cluster, kind, namespace, name))
+    if found is None:
+        return otherwise
+    part = "operator" if kind == "ReplicaSet" else "agent"
+    return f"{part}.priorityClassName names PriorityClass {found[1]}: make it, or name one that is there (helm upgrade)"
 
 
 def said_of(cluster: SeenCluster, kind: str, namespace: str, name: str) -> str:
