@@ -19,29 +19,30 @@ RED = make_queue("red", guaranteed=8, limit=8)
     [
         (
             make_job("a", namespace="blue"),
-            "Queue red does not serve namespace blue; it is served by blue or shared.",
+            "Queue red (spec.queue) does not serve namespace blue; write blue or shared, which serve namespace blue.",
         ),
         (
             make_job("a", namespace="other"),
-            "Queue red does not serve namespace other; "
+            "Queue red (spec.queue) does not serve namespace other; "
             "no queue serves namespace other, ask an administrator to add it to one.",
         ),
         (
             make_job("a", namespace="bare"),
-            "Queue red does not serve namespace bare; "
+            "Queue red (spec.queue) does not serve namespace bare; "
             "namespace bare is not labelled cotenant.dev/tenant=true, ask an administrator to label it.",
         ),
         (
             make_job("a", queue="grey", namespace="red"),
-            "There is no queue grey; namespace red is served by red.",
+            "There is no queue grey (spec.queue); write red, which serves namespace red.",
         ),
         (
             make_job("a", queue="", namespace="none"),
-            "There is no queue (none named); no queue serves namespace none, ask an administrator to add it to one.",
+            "The job names no queue (spec.queue); "
+            "no queue serves namespace none, ask an administrator to add it to one.",
         ),
     ],
 )
-def test_if_the_queue_does_not_serve_the_namespace_the_queues_that_do_are_named(job: Job, message: str) -> None:
+def test_if_the_queue_does_not_serve_the_namespace_the_tenant_reads_what_to_write(job: Job, message: str) -> None:
     queues = [
         make_queue("red", guaranteed=1),
         make_queue("blue", guaranteed=1, unlabelled=frozenset({"bare"})),

@@ -66,4 +66,4 @@ def test_jobs_of_a_deleted_queue_count_against_the_limits_above_it(limit: int, s
 def test_a_deleted_queue_starts_nothing() -> None:
     plan = plan_of([BLUE], holding("red", 1), make_job("new", queue="red", at=49_000.0), gpus=4)
     assert plan.verdicts["red/new"].reason.value == "QueueNotFound"
-    assert plan.verdicts["red/new"].message.startswith("There is no queue red;")
+    assert plan.verdicts["red/new"].message.startswith("There is no queue red (spec.queue);")

@@ -18,18 +18,19 @@ def no_queue(job: Job, tree: QueueTree) -> Refusal | None:
         )
     if job.queue in tree.index and not tree.queues[tree.index[job.queue]].deleted:
         return None
+    what = f"There is no queue {job.queue} (spec.queue)" if job.queue else "The job names no queue (spec.queue)"
     return Refusal(
         reason=Reason.QUEUE_NOT_FOUND,
-        message=f"There is no queue {job.queue or '(none named)'}; {_served(f'namespace {job.namespace}', job, tree)}.",
+        message=f"{what}; {_instead(job, tree)}.",
         evidence=(("queue", job.queue),),
     )
 
 
-def _served(what: str, job: Job, tree: QueueTree) -> str:
-    """Clause: which queues serve the job's namespace, which is called `what`, or who can help."""
+def _instead(job: Job, tree: QueueTree) -> str:
+    """Clause: what to write as the job's queue, or who can help."""
     namespace = job.namespace
     if serving := [queue.name for queue in tree.queues if namespace in queue.namespaces]:
-        return f"{what} is served by {join_or(serving)}"
+        return f"write {join_or(serving)}, which serve{'s' if len(serving) == 1 else ''} namespace {namespace}"
     if any(namespace in queue.unlabelled for queue in tree.queues):
         return f"namespace {namespace} is not labelled cotenant.dev/tenant=true, ask an administrator to label it"
     return f"no queue serves namespace {namespace}, ask an administrator to add it to one"
@@ -40,7 +41,7 @@ def not_served(job: Job, tree: QueueTree) -> Refusal | None:
         return None
     return Refusal(
         reason=Reason.NAMESPACE_NOT_SERVED,
-        message=f"Queue {job.queue} does not serve namespace {job.namespace}; {_served('it', job, tree)}.",
+        message=f"Queue {job.queue} (spec.queue) does not serve namespace {job.namespace}; {_instead(job, tree)}.",
         evidence=(("queue", job.queue), ("namespace", job.namespace)),
     )
 
