@@ -75,6 +75,17 @@ def test_a_job_that_holds_gpus_does_not_wait_and_nobody_is_before_it() -> None:
     )  # fmt: skip
 
 
+def test_a_job_whose_queue_was_deleted_while_it_holds_gpus_reads_what_that_means() -> None:
+    before = situation(RUNS)
+    gone = replace(before.planned, queues=tuple(queue for queue in TEAMS if queue.name != "green"), accounting=None)
+    kept = replace(gone, queues=(*gone.queues, replace(TEAMS[-1], deleted=True)))
+    for planned in (gone, kept):
+        about = explain(Situation(planned, before.plan, UNPROTECTED), "green/runs")
+        assert about is not None
+        assert (about.standing, about.reason) == (Standing.ADMITTED, "QueueMissing")
+        assert about.message.startswith("Queue green was deleted. What the job holds counts as borrowed")
+
+
 def test_a_job_that_can_never_start_has_no_place_in_line() -> None:
     about = explain(situation(RUNS, make_job("older", at=2.0), make_job("huge", gpus=9, at=3.0)), "red/huge")
     assert about is not None

@@ -15,6 +15,8 @@ from cotenant.query.waiting_line import WaitingLine
 
 NAMED_AHEAD: Final = 20
 """Jobs of the line that one answer describes. Others are counted."""
+QUEUE_MISSING: Final = "QueueMissing"
+"""Reason of a job that holds GPUs while its Queue is deleted."""
 
 
 class Standing(StrEnum):
@@ -123,7 +125,8 @@ def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -
         nodes=tuple(part.node for part in job.placement.nodes) if job.placement else (),
     )
     if about.standing is not Standing.WAITING:
-        return about
+        is_missing = job.queue and job.queue not in situation.queues
+        return _of_no_queue(about) if is_missing else about
     verdict = situation.verdicts.get(key)
     if verdict is None:
         return replace(about, message="It arrived after the last decision; ask again in a moment.")
@@ -144,6 +147,14 @@ def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -
         change=verdict.change,
         namespaces=frozenset(one for text in texts for one in mentioned(text, situation.namespaces)),
     )
+
+
+def _of_no_queue(about: Explanation) -> Explanation:
+    message = (
+        f"Queue {about.queue} was deleted. What the job holds counts as borrowed, so that queues with a guarantee may"
+        " have it back. If it has to leave, it starts again once the Queue is back."
+    )
+    return replace(about, reason=QUEUE_MISSING, message=message)
 
 
 def _leaving(situation: Situation, job: Job) -> list[JobKey]:

@@ -59,6 +59,11 @@ class Situation:
         return frozenset(job.namespace for job in self.snapshot.jobs)
 
     @cached_property
+    def queues(self) -> frozenset[str]:
+        """Queues that are there, without deleted ones whose jobs still hold GPUs."""
+        return frozenset(queue.name for queue in self.snapshot.queues if not queue.deleted)
+
+    @cached_property
     def gpus(self) -> Mapping[str, Gpu]:
         """Every GPU by its UUID."""
         return {gpu.uuid: gpu for node in self.snapshot.nodes for gpu in node.gpus}

@@ -81,16 +81,22 @@ def test_a_job_is_a_line_with_its_place_and_its_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempt", "shown"),
+    ("attempt", "reason", "shown"),
     [
-        ({"phase": "Running", "reason": "Running"}, ""),
-        ({"phase": "Starting", "reason": "Admitted"}, ""),
-        ({"phase": "Starting", "reason": "FailedMount"}, "FailedMount"),
-        ({}, ""),
+        ({"phase": "Running", "reason": "Running"}, "", ""),
+        ({"phase": "Starting", "reason": "Admitted"}, "", ""),
+        ({"phase": "Starting", "reason": "FailedMount"}, "", "FailedMount"),
+        ({"phase": "Starting", "reason": "FailedMount"}, "QueueMissing", "FailedMount"),
+        ({"phase": "Running", "reason": "Running"}, "QueueMissing", "QueueMissing"),
+        ({}, "", ""),
     ],
-)
-def test_a_job_that_does_not_start_is_a_line_with_the_reason(attempt: dict[str, str], shown: str) -> None:
-    status = {"standing": "Admitted", "queue": "team-a", "attempt": attempt}
+    ids=["it runs", "it starts", "a volume is missing", "a volume is missing and so is its queue",
+         "its queue was deleted", "an older operator"],
+)  # fmt: skip
+def test_a_job_that_holds_gpus_has_the_reason_why_it_does_not_run_or_may_lose_them(
+    attempt: dict[str, str], reason: str, shown: str
+) -> None:
+    status = {"standing": "Admitted", "queue": "team-a", "attempt": attempt, "reason": reason}
     assert ps.cells({"metadata": {"name": "train"}, "status": status}, NOW)[6] == shown
 
 

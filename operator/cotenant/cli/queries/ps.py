@@ -154,9 +154,9 @@ def cells(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 
 
 def _reason(status: Mapping[str, Any]) -> str:
-    """Why it waits or is set aside, or what keeps the pods of its attempt from running."""
+    """What keeps the pods of its attempt from running, or why it waits or is set aside."""
     of_attempt = (status.get("attempt") or {}).get("reason")
-    return str(status.get("reason") or ("" if of_attempt in QUIET else of_attempt))
+    return str((None if of_attempt in QUIET else of_attempt) or status.get("reason") or "")
 
 
 def _age(since: str, now: datetime) -> str:

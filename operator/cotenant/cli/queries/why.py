@@ -61,8 +61,7 @@ def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]
     if standing != "Waiting":
         attempt = status.get("attempt") or {}
         yield f"{painted(job, Colour.BOLD)} does not wait: {_of_standing(standing, attempt)}"
-        if said := status.get("message") or attempt.get("message"):
-            yield said
+        yield from filter(None, (attempt.get("message"), status.get("message")))
         command = status.get("returnsIf", "").partition(": ")[2] if standing == "Suspended" else ""
         if command:
             yield f"To have it in line again: {command}"
