@@ -9,6 +9,7 @@ import pytest
 
 from cotenant.controller.client.kube import TRAINING_JOBS
 from cotenant.controller.decision_log import recorder
+from cotenant.controller.informers import tombstones
 from cotenant.core.model.plan import Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.decision_log.capsule import Capsule, differences, replayed
@@ -103,6 +104,33 @@ async def test_a_job_that_is_deleted_while_it_holds_gpus_is_a_run_too_and_one_th
     assert [(one.name, one.outcome) for one in replica.operator.decision_recorder.archive.runs(most=9)] == [
         ("train", "Deleted")
     ]
+
+
+async def test_the_newest_deleted_jobs_are_remembered_and_no_late_event_records_or_charges_one_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tombstones, "TOMBSTONES_MAX", 1)
+    replica, last = Replica(), {}
+    recorder_ = replica.operator.decision_recorder
+    for name in ("first", "second"):
+        submit(replica.kube, name)
+        await run(replica)
+        await finish(replica, name)
+        recorder_.charge()
+        last = replica.kube.stored(TRAINING_JOBS, name, "red") or {}
+        replica.kube.remove(TRAINING_JOBS, name, "red")
+        await run(replica)
+        recorder_.charge()
+        replica.operator.feed.on_event(TRAINING_JOBS, last, True)
+        recorder_.charge()
+        await recorder_.drain()
+    first, second = (
+        next(one.uid for one in recorder_.archive.runs("red", name, most=1)) for name in ("first", "second")
+    )
+    assert [recorder_.archive.knows(uid) for uid in (first, second)] == [False, True]
+    assert [recorder_.showback.ledger.charged(uid) for uid in (first, second)] == [0, 8_000]
+    assert [one.name for one in recorder_.archive.runs(most=9)] == ["second", "first"]
+    assert [(one.name, one.held) for one in recorder_.archive.charges()] == [("first", 8_000), ("second", 8_000)]
 
 
 async def test_a_job_that_vanishes_or_ends_while_no_watch_tells_it_has_its_record_too() -> None:

@@ -79,6 +79,7 @@ class Archive:
         self._runs, self._cycles, self._charges = Ring(RUNS_BYTES), Ring(CYCLES_BYTES), Ring(CHARGES_BYTES)
         self._charged = 0
         self._uids: set[str] = set()
+        """Of recorded runs, until `forget`: after that the job can have no further end."""
         part = (megabytes << 20) // PARTS
         self._files = {name: RotatedFiles(Path(folder), f"{name}.jsonl", part) for name in FILES} if folder else {}
         self.failed = 0
@@ -105,6 +106,10 @@ class Archive:
     def knows(self, uid: str) -> bool:
         """True if the end of this run is recorded."""
         return uid in self._uids
+
+    def forget(self, uid: str) -> None:
+        """Forget that the end of this run is recorded: its job was deleted long ago. Its record stays."""
+        self._uids.discard(uid)
 
     def add(self, records: Sequence[Record]) -> None:
         lines: dict[str, list[str]] = {name: [] for name in FILES}

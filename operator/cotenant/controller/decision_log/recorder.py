@@ -30,6 +30,7 @@ from cotenant.controller.decision_log.record_writer import (
 from cotenant.controller.decision_log.showback_ledger import ShowbackLedger
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.informers.tombstones import Tombstones
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.lifecycle.attempt_usage import ran_for
 from cotenant.controller.telemetry.metrics import Metrics
@@ -73,6 +74,8 @@ class DecisionRecorder:
     """Of those that wait."""
     _phases: dict[str, Phase] = field(default_factory=dict)
     """uid → phase that was seen last."""
+    _deleted: Tombstones = field(default_factory=Tombstones)
+    """Deleted jobs that a late event may still name, or that exist again after a restore of etcd."""
     _charges: list[UsageCharge] = field(default_factory=list)
     """That are made and not written: these are never dropped."""
     _writer: RecordWriter = field(init=False)
@@ -99,6 +102,9 @@ class DecisionRecorder:
 
     def on_job(self, record: JobRecord, *, deleted: bool = False) -> None:
         """Take a TrainingJob as it was observed."""
+        if deleted and (oldest := self._deleted.add(record.uid)) is not None:
+            self.archive.forget(oldest)
+            self.showback.ledger.forget([oldest])
         if not self.leadership.held or record.job is None:
             return
         phase = record.phase

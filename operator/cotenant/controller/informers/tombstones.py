@@ -17,7 +17,7 @@ class Tombstones:
     def __contains__(self, uid: str) -> bool:
         return uid in self._uids
 
-    def add(self, uid: str) -> None:
+    def add(self, uid: str) -> str | None:
+        """Remember this uid. Returns the oldest one if it is remembered no more."""
         self._uids[uid] = None
-        if len(self._uids) > TOMBSTONES_MAX:
-            self._uids.popitem(last=False)
+        return self._uids.popitem(last=False)[0] if len(self._uids) > TOMBSTONES_MAX else None
