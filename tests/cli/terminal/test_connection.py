@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from cotenant.cli import main
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.connection import Connection
 from cotenant.sdk.api_session import ApiSession
 from cotenant.sdk.errors import AccessDeniedError
@@ -31,6 +33,8 @@ class ApiServer(HTTPServer):
         self.asked: list[tuple[str, str | None]] = []
         self.accepted = ""
         """The only token that is not refused; empty: every token."""
+        self.date = ""
+        """The header `Date` of each answer; empty: the time of this machine."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -44,6 +48,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         self.end_headers()
         self.wfile.write(body)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return self.server.date or super().date_time_string(timestamp)
 
     def log_message(self, *_: Any) -> None:
         """Nothing goes to the terminal."""
@@ -97,6 +104,17 @@ def test_the_namespace_and_the_person_are_those_of_kubectl(
 ) -> None:
     assert main.main(["why", *words, "--kubeconfig", str(kubeconfig)]) == 0
     assert api.asked == [(path, f"Bearer token-of-{token}")]
+
+
+def test_the_age_of_a_job_is_by_the_clock_of_the_cluster(
+    api: ApiServer, kubeconfig: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "ahead", timedelta())
+    status = {"standing": "Admitted", "queue": "red", "submittedAt": "2100-01-01T00:00:00Z"}
+    items = [{"metadata": {"name": "a", "namespace": "red"}, "status": status}]
+    api.answer, api.date = (200, json.dumps({"items": items}).encode()), "Fri, 01 Jan 2100 00:10:00 GMT"
+    assert main.main(["ps", "--kubeconfig", str(kubeconfig)]) == 0
+    assert capsys.readouterr().out.split()[-1] == "10m"
 
 
 @pytest.fixture

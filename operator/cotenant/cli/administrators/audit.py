@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from cotenant.cli.administrators.audit_findings import (
@@ -23,6 +23,7 @@ from cotenant.cli.administrators.gpus import GPU_NODES, gpus_now
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.tenants.jobs import made_by
 from cotenant.cli.tenants.records import run_of
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.object_names import ObjectName
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     connection = connect(args)
 
     def answer() -> str:
-        found, missing = findings(connection, args.starved * 3600, datetime.now(UTC))
+        found, missing = findings(connection, args.starved * 3600)
         document = {"kind": "AuditReport", "findings": [asdict(one) for one in found], "notLookedAt": missing}
         return printed(
             document, args.output, lambda: [one.subject for one in found], lambda _: "\n".join(lines(found, missing))
@@ -69,12 +70,15 @@ def run(args: argparse.Namespace) -> int:
     return show(args, answer)
 
 
-def findings(connection: Connection, starved_s: float, now: datetime) -> tuple[list[AuditFinding], list[str]]:
+def findings(
+    connection: Connection, starved_s: float, now: datetime | None = None
+) -> tuple[list[AuditFinding], list[str]]:
     """The findings, and the checks that could not be made with the reason of each."""
     missing: list[str] = []
     queues = {one["metadata"]["name"]: one for one in connection.read(object_path("queues"))["items"]}
     tree = connection.get("/queuetrees")["items"]
     jobs = connection.get("/explanations")["items"]
+    now = now or clock.now()
     gpus = gpus_now(connection, connection.read(GPU_NODES)["items"], now)
     try:
         lately = {one["status"].get("queue", "") for one in connection.get("/runs")["items"]}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import Colour, painted, table
@@ -25,7 +26,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     read = partial(connect(args).read, object_path("remoteclusters"))
-    return show_found(args, read, lambda found, _: lines(found["items"], datetime.now(UTC)), "remotecluster")
+    return show_found(args, read, lambda found, _: lines(found["items"], clock.now()), "remotecluster")
 
 
 def lines(clusters: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from cotenant import names
@@ -20,6 +19,7 @@ from cotenant.cli.administrators.health.gpu_classes import gpu_classes
 from cotenant.cli.administrators.health.platforms import platforms
 from cotenant.cli.administrators.health.taints import taints
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.output import Colour, counted, painted, printed
@@ -87,7 +87,7 @@ def look(connection: Connection) -> SeenCluster:
                 raise
             if error.exit_code == EXIT_FORBIDDEN:
                 refused.append(f"{name}: {error}")
-    return SeenCluster(seen, refused, datetime.now(UTC))
+    return SeenCluster(seen, refused, clock.now())
 
 
 def lines(found: Sequence[Diagnosis], cluster: SeenCluster) -> Iterator[str]:

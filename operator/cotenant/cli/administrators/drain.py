@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from datetime import UTC, datetime
 from typing import Any
 
 from cotenant import names
@@ -18,6 +17,7 @@ from cotenant.cli.administrators.gpu_shares import is_silent
 from cotenant.cli.administrators.gpus import GPU_NODES
 from cotenant.cli.errors import EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.queries.cluster_whatif import sentences
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
 from cotenant.cli.terminal.connection import Connection, connect
@@ -86,7 +86,7 @@ def drain(connection: Connection, node: str, timeout_s: float) -> int:
     for pod in running(connection, pods):
         evict(connection, pod)
     for found in looks(connection, f"{GPU_NODES}/{node}", timeout_s):
-        is_blind = is_silent(found, datetime.now(UTC))
+        is_blind = is_silent(found, clock.now())
         held = jobs_of(running(connection, pods)) if is_blind else drain_gpu.holders(found)
         if not held:
             seen = "no pod of a job is left; its agent is silent" if is_blind else "no job holds anything"

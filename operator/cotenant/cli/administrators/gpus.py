@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from cotenant.cli.administrators.gpu_shares import WHOLE, GpuView, counted_gpus, gpu_views, with_silent
 from cotenant.cli.errors import UserError
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.output import Colour, painted, printed, table
@@ -76,7 +77,7 @@ def listed(args: argparse.Namespace) -> int:
 
     def answer() -> str:
         nodes = connection.read(GPU_NODES)
-        found = [one for one in gpus_now(connection, nodes["items"], datetime.now(UTC)) if is_asked(one, args)]
+        found = [one for one in gpus_now(connection, nodes["items"], clock.now()) if is_asked(one, args)]
         return printed(
             nodes,
             args.output,

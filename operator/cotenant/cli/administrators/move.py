@@ -12,13 +12,14 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from cotenant import names
 from cotenant.cli.errors import EXIT_REFUSED, EXIT_USAGE, UserError
 from cotenant.cli.queries.cluster_whatif import touched
 from cotenant.cli.tenants.jobs import FINISHED
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
 from cotenant.cli.terminal.confirmation import agreed
 from cotenant.cli.terminal.connection import Connection
@@ -95,7 +96,7 @@ def move(connection: Connection, name: ObjectName, wish: dict[str, Any], timeout
     removed in both cases.
     """
     attempt = _status(connection.read(name.path)).get("attempts", 0)
-    until = (datetime.now(UTC) + timedelta(seconds=timeout_s)).isoformat(timespec="seconds")
+    until = (clock.now() + timedelta(seconds=timeout_s)).isoformat(timespec="seconds")
     _annotate(connection, name.path, json.dumps({"attempt": attempt, "until": until} | wish))
     print(f"{name}: the operator moves it, for {timeout_s:.0f} s from now; Ctrl-C leaves it at that", flush=True)
     left = False

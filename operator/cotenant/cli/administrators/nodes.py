@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 from cotenant.cli.administrators.gpu_shares import WHOLE, gpu_views, is_silent, silent_s
 from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import Colour, counted, painted, table
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     connection = connect(args)
 
     def listed(found: Mapping[str, Any], wide: bool) -> Iterator[str]:
-        return lines(as_cordoned(connection, found["items"]), datetime.now(UTC), wide=wide)
+        return lines(as_cordoned(connection, found["items"]), clock.now(), wide=wide)
 
     if args.needed:
         return show_found(args, partial(connection.get, "/nodeneeds"), lambda found, _: needs(found))

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from cotenant.cli.queries.why import QUIET
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import connect
 from cotenant.cli.terminal.output import about_when, object_table
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         return found | {"items": sorted((one for one in found["items"] if chosen(one["status"], args)), key=order)}
 
     def text(found: Mapping[str, Any], wide: bool) -> list[str]:
-        return [as_table(found["items"], datetime.now(UTC), wide=wide, namespaces=everywhere)]
+        return [as_table(found["items"], clock.now(), wide=wide, namespaces=everywhere)]
 
     return show_found(args, read, text, "trainingjob")
 

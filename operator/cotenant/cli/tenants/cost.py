@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from cotenant.cli.errors import EXIT_USAGE, UserError
 from cotenant.cli.tenants.records import HOUR, LISTED_MAX, Run, gpu_hours, run_of, runs_of
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import cluster_verb, time
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.object_names import named
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
             runs: Sequence[Run] = [run_of(connection, job[1])]
         else:
             found = runs_of(connection, everywhere=args.all_namespaces, most=LISTED_MAX)["items"]
-            after = datetime.now(UTC) - args.since
+            after = clock.now() - args.since
             runs = [one for one in found if _ended(one) >= after]
         return answered(args, connection, list(added_up(runs, args.by, prices)), prices)
 
@@ -169,7 +170,7 @@ def prices_of(texts: Iterable[str]) -> dict[str, Decimal]:
 
 def _ended(run: Run) -> datetime:
     text = run["status"].get("finishedAt", "")
-    return datetime.fromisoformat(text) if text else datetime.now(UTC)
+    return datetime.fromisoformat(text) if text else clock.now()
 
 
 def _group(run: Run, by: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from cotenant import names
 from cotenant.api.scalars.quantities import QuantityError, parse_gpus, parse_memory
 from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import cluster_verb, time
 from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.object_names import ObjectName, named
@@ -73,7 +74,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run_request(args: argparse.Namespace) -> int:
     connection = connect(args)
-    until = _moment(args.until) if args.until else _shown(datetime.now(UTC) + args.period)
+    until = _moment(args.until) if args.until else _shown(clock.now() + args.period)
     metadata = {"name": args.name} if args.name else {"generateName": "more-"}
     queue = {"queue": args.queue} if args.queue else {}
     body = {

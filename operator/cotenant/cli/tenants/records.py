@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.connection import Connection
 from cotenant.cli.terminal.object_names import ObjectName
 from cotenant.sdk.job_paths import below
@@ -46,7 +47,7 @@ def local_time(text: str, now: datetime | None = None) -> str:
     """The time in the reader's own zone, with the date if it is not today."""
     if not text:
         return ""
-    at, here = datetime.fromisoformat(text).astimezone(), (now or datetime.now(UTC)).astimezone()
+    at, here = datetime.fromisoformat(text).astimezone(), (now or clock.now()).astimezone()
     return at.strftime("%H:%M:%S" if at.date() == here.date() else "%Y-%m-%d %H:%M")
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from cotenant.cli.errors import EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.terminal import api_connection
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.refusals import parsed, refusal
 from cotenant.sdk import kubeconfig
 from cotenant.sdk.errors import CredentialsError
@@ -71,6 +72,7 @@ class Connection:
             with self._reached() as connection:
                 connection.request(method, self._below(path), text, headers | self.server.authorization())
                 response = connection.getresponse()
+                clock.note(response.getheader("Date"))
                 code, answer = response.status, response.read(ANSWER_BYTES)
             if code != 401 or not self.server.renew():
                 break

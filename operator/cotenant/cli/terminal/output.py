@@ -8,10 +8,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.plain_stream import PlainStream, sealed, unsealed
 from cotenant.contract.decoding.plain_text import printable
 
@@ -108,7 +109,7 @@ def _width(cell: str) -> int:
 def about_when(timestamp: str, now: datetime | None = None) -> str:
     """A time in the reader's own zone: `14:05 (in 20 min)` if it is today, otherwise with the date."""
     at = datetime.fromisoformat(timestamp)
-    moment = now or datetime.now(UTC)
+    moment = now or clock.now()
     local, here = at.astimezone(), moment.astimezone()
     shown = local.strftime("%H:%M") if local.date() == here.date() else local.strftime("%Y-%m-%d %H:%M")
     return f"{shown} ({_in(at - moment)})"

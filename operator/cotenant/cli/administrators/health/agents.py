@@ -117,7 +117,7 @@ def _agent(name: str, node: Mapping[str, Any], now: datetime) -> Iterator[Diagno
 
 
 def _wrong_clock(node: Mapping[str, Any], now: datetime) -> str:
-    """How the node's clock differs from the API server's, or from this machine's; empty if it does not."""
+    """How the node's clock differs from the API server's; empty if it does not."""
     beat, stored = heartbeat(node), stored_at(node)
     if beat is None:
         return ""

@@ -215,7 +215,7 @@ def clocks(cluster: SeenCluster) -> Iterator[Diagnosis]:
         ahead = (datetime.fromisoformat(renewed).astimezone(UTC) - cluster.now).total_seconds()
         if ahead > CLOCK_S:
             yield Diagnosis(
-                Severity.WARNING, "operator", f"its clock is {ahead:.0f} s ahead of this machine's",
+                Severity.WARNING, "operator", f"its clock is {ahead:.0f} s ahead of the API server's",
                 "let both follow a time server (timedatectl, chronyc tracking)",
             )  # fmt: skip
 

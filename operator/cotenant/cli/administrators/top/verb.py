@@ -10,7 +10,6 @@ import contextlib
 import sys
 import threading
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cotenant.cli.administrators.gpus import GPU_NODES, gpus_now
@@ -19,6 +18,7 @@ from cotenant.cli.administrators.top.rows import TopData, listing
 from cotenant.cli.administrators.top.screen import room, screen, whole
 from cotenant.cli.administrators.top.view import VIEWS, Line, Style, TopView
 from cotenant.cli.errors import EXIT_USAGE, UserError
+from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     connection = connect(args)
     view = TopView(view=next(one for one in VIEWS if one.lower() == args.view))
     if args.once:
-        data, now = read(connection), datetime.now(UTC)
+        data, now = read(connection), clock.now()
         print(whole(view, data, listing(view, data, now), now))
         return 0
     if not sys.stdout.isatty():
@@ -67,7 +67,7 @@ def read(connection: Connection) -> TopData:
     nodes = connection.read(GPU_NODES)["items"]
     return TopData(
         queues=connection.get("/queuetrees")["items"],
-        gpus=gpus_now(connection, nodes, datetime.now(UTC)),
+        gpus=gpus_now(connection, nodes, clock.now()),
         jobs=connection.get("/explanations")["items"],
     )
 
@@ -103,7 +103,7 @@ def interact(window: curses.window, feed: Feed, view: TopView) -> None:
     chosen: TopView | None = view
     while chosen is not None:
         rows, columns = window.getmaxyx()
-        data, now = feed.data, datetime.now(UTC)
+        data, now = feed.data, clock.now()
         found = listing(chosen, data, now)
         _draw(window, screen(chosen, data, found, now, (rows, columns - 1)), styles)
         key = _key(window)
