@@ -421,17 +421,17 @@ def test_the_worst_is_printed_first_with_its_fix_below() -> None:
     ("seen", "refused", "last"),
     [
         (well(), [], "Cotenant is installed; nothing is wrong."),
-        (well(), ["leases: no"], "Cotenant is installed; 1 of 18 things were not looked at,"
+        (well(), ["leases: no"], "Cotenant is installed; 1 of 19 things were not looked at,"
                                  " and nothing else is wrong."),
         ({}, [], "Cotenant is not installed here; nothing is wrong."),
-        ({}, ["crds: no"], "You may not see whether Cotenant is installed; 1 of 18 things were not looked at,"
+        ({}, ["crds: no"], "You may not see whether Cotenant is installed; 1 of 19 things were not looked at,"
                            " and nothing else is wrong."),
     ],
 )  # fmt: skip
 def test_what_was_not_looked_at_is_not_called_well_and_not_called_missing(
     seen: Seen, refused: list[str], last: str
 ) -> None:
-    assert len(doctor.PATHS) == 18
+    assert len(doctor.PATHS) == 19
     assert list(doctor.lines([], SeenCluster(seen, refused, NOW)))[-1] == last
 
 

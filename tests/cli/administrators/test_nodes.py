@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from cotenant.cli.administrators.gpu_shares import gpu_views
+from cotenant.cli.administrators.health.diagnoses import SeenCluster, Severity
+from cotenant.cli.administrators.health.runtime_failures import failing_nodes, runtime_failures
 from cotenant.cli.administrators.nodes import lines, needs
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -31,7 +33,7 @@ ILL: dict[str, Any] = {
 
 
 def test_every_node_is_a_line_and_what_is_the_matter_follows() -> None:
-    assert "\n".join(lines([WELL, ILL], NOW, wide=False)).splitlines() == [
+    assert "\n".join(lines([WELL, ILL], NOW, {}, wide=False)).splitlines() == [
         "NODE   STATE    GPUS            HELD   IDLE   ILL   JOBS   HEALTH         ISOLATION",
         "n0     Silent   1 × H100 80Gi   0      0      1     0      1 ill: XID79",
         "n1     Ready    2 × H100 80Gi   0.5    1      0     1      healthy        Hard",
@@ -44,7 +46,7 @@ def test_every_node_is_a_line_and_what_is_the_matter_follows() -> None:
 
 def test_a_node_whose_taint_keeps_jobs_away_takes_no_work_and_has_no_free_gpu() -> None:
     tainted = WELL | {"status": WELL["status"] | {"node": "Tainted"}}
-    said = "\n".join(lines([tainted], NOW, wide=False)).splitlines()
+    said = "\n".join(lines([tainted], NOW, {}, wide=False)).splitlines()
     assert said[1].split()[:2] == ["n1", "Tainted"]
     assert said[2:] == [
         "n1: the Node has a taint that jobs do not tolerate: none starts there (kubectl cotenant doctor names it)"
@@ -52,13 +54,33 @@ def test_a_node_whose_taint_keeps_jobs_away_takes_no_work_and_has_no_free_gpu() 
     assert [gpu.state for gpu in gpu_views([tainted])] == ["Tainted", "Tainted"]
 
 
+def event(name: str, at: str, message: str) -> dict[str, Any]:
+    return {"involvedObject": {"kind": "GPUNode", "name": name}, "lastTimestamp": at, "message": message}
+
+
+EVENTS = [
+    event("n1", "2026-01-01T11:56:50Z", "node n1 takes no new job for a while: it failed jobs of 3 tenants"),
+    event("n1", "2026-01-01T11:50:00Z", "node n1 takes no new job for a while: it failed jobs of 2 tenants"),
+    event("n0", "2026-01-01T11:44:59Z", "it is over"),
+]
+
+
+def test_a_node_whose_container_runtime_fails_says_so_while_that_is_news() -> None:
+    said = "\n".join(lines([WELL], NOW, failing_nodes(EVENTS, NOW), wide=False)).splitlines()
+    assert said[2:] == [
+        "n1: RuntimeFailing (3 min ago): node n1 takes no new job for a while: it failed jobs of 3 tenants"
+    ]
+    (found,) = runtime_failures(SeenCluster({"failingNodes": {"items": EVENTS}}, [], NOW))
+    assert (found.severity, found.subject, found.message) == (Severity.WARNING, "node n1", said[2].removeprefix("n1: "))
+
+
 def test_wide_has_versions_and_when_it_was_seen() -> None:
-    (_, row) = "\n".join(lines([WELL], NOW, wide=True)).splitlines()
+    (_, row) = "\n".join(lines([WELL], NOW, {}, wide=True)).splitlines()
     assert row.split("   ")[-3:] == ["615.1", "1.20.1", "2 s ago"] or row.endswith("2 s ago")
 
 
 def test_a_cluster_without_gpus_says_so() -> None:
-    assert list(lines([], NOW, wide=False)) == ["There are no nodes with GPUs."]
+    assert list(lines([], NOW, {}, wide=False)) == ["There are no nodes with GPUs."]
 
 
 def need(like: str, gpus: dict[str, int], nodes: int, starts: int, **more: Any) -> dict[str, Any]:

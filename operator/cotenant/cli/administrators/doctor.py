@@ -17,6 +17,7 @@ from cotenant.cli.administrators.health.decision_log import decision_log
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
 from cotenant.cli.administrators.health.gpu_classes import gpu_classes
 from cotenant.cli.administrators.health.platforms import platforms
+from cotenant.cli.administrators.health.runtime_failures import RUNTIME_FAILING, runtime_failures
 from cotenant.cli.administrators.health.taints import taints
 from cotenant.cli.errors import EXIT_FORBIDDEN, EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.clock import clock
@@ -45,6 +46,7 @@ PATHS: Final = {
     "queues": object_path("queues"),
     "queueTree": f"/apis/{names.QUERY_GROUP}/{names.QUERY_VERSION}/queuetrees",
     "refusedJobs": "/api/v1/events?fieldSelector=reason%3DPodRefused",
+    "failingNodes": RUNTIME_FAILING,
     "refusedPods": "/api/v1/events?fieldSelector=reason%3DFailedCreate",
 }
 """Name of what is read → its path in the API."""
@@ -63,7 +65,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     cluster = look(connect(args))
-    found = [one for check in (*CHECKS, taints, gpu_classes, decision_log, platforms) for one in check(cluster)]
+    found = [
+        one
+        for check in (*CHECKS, taints, runtime_failures, gpu_classes, decision_log, platforms)
+        for one in check(cluster)
+    ]
     document = {
         "kind": "Diagnosis",
         "installed": cluster.is_installed,

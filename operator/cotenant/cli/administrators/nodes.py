@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from cotenant.cli.administrators.gpu_shares import WHOLE, gpu_views, is_silent, silent_s
 from cotenant.cli.administrators.gpus import GPU_NODES, as_cordoned
+from cotenant.cli.administrators.health.runtime_failures import RUNTIME_FAILING, failing_nodes
+from cotenant.cli.errors import UserError
 from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import cluster_verb
-from cotenant.cli.terminal.connection import connect
+from cotenant.cli.terminal.connection import Connection, connect
 from cotenant.cli.terminal.output import Colour, counted, painted, table
 from cotenant.cli.terminal.watch import show_found
 
@@ -37,11 +39,20 @@ def run(args: argparse.Namespace) -> int:
     connection = connect(args)
 
     def listed(found: Mapping[str, Any], wide: bool) -> Iterator[str]:
-        return lines(as_cordoned(connection, found["items"]), clock.now(), wide=wide)
+        nodes, now = as_cordoned(connection, found["items"]), clock.now()
+        return lines(nodes, now, _failing(connection, now), wide=wide)
 
     if args.needed:
         return show_found(args, partial(connection.get, "/nodeneeds"), lambda found, _: needs(found))
     return show_found(args, partial(connection.read, GPU_NODES), listed, "gpunode")
+
+
+def _failing(connection: Connection, now: datetime) -> dict[str, str]:
+    """Nodes that the operator keeps jobs off; none for a caller who may not list Events."""
+    try:
+        return failing_nodes(connection.read(RUNTIME_FAILING)["items"], now)
+    except UserError:
+        return {}
 
 
 def needs(found: Mapping[str, Any]) -> Iterator[str]:
@@ -74,13 +85,18 @@ def _need_cells(one: Mapping[str, Any], waiting: int) -> tuple[str, ...]:
     )
 
 
-def lines(nodes: Sequence[Mapping[str, Any]], now: datetime, *, wide: bool) -> Iterator[str]:
-    """The table, then the problems of each node, as `sinfo -R` shows them."""
+def lines(
+    nodes: Sequence[Mapping[str, Any]], now: datetime, failing: Mapping[str, str], *, wide: bool
+) -> Iterator[str]:
+    """The table, then the problems of each node, as `sinfo -R` shows them. `failing`: node → why the operator keeps
+    jobs off it.
+    """
     ordered = sorted(nodes, key=lambda one: str(one["metadata"]["name"]))
     rows = [cells(one, now, wide=wide) for one in ordered]
     yield table((*HEADER, *WIDE) if wide else HEADER, rows) if rows else "There are no nodes with GPUs."
     for node in ordered:
-        yield from (f"{node['metadata']['name']}: {why}" for why in reasons(node, now))
+        name = node["metadata"]["name"]
+        yield from (f"{name}: {why}" for why in (*reasons(node, now), *filter(None, [failing.get(name)])))
 
 
 def cells(node: Mapping[str, Any], now: datetime, *, wide: bool) -> tuple[str, ...]:
