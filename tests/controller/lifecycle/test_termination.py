@@ -61,6 +61,21 @@ LEAVING = [
         phase=Phase.PENDING, reason="Preempted", holds=False,
     ),
     Case(
+        "a pod that was deleted by force is waited for while its agent still sees it",
+        observed(admitted(Phase.EVICTING, *ONE), forced=(pod(),)),
+        again=T0 + 50 + 30 + 60,
+    ),
+    Case(
+        "and then not, so that a process that never ends does not keep its job away",
+        observed(admitted(Phase.EVICTING, *ONE), forced=(pod(),), now=T0 + 140),
+        phase=Phase.PENDING, reason="Preempted", holds=False,
+    ),
+    Case(
+        "nobody waits for what a node that does not answer last said of a pod that was deleted by force",
+        observed(admitted(Phase.EVICTING, *ONE), forced=(pod(),), unreachable_nodes={"n1": T0}),
+        phase=Phase.PENDING, reason="Preempted", holds=False,
+    ),
+    Case(
         "a pod on a living node is waited for until it was asked with all force and had its time",
         observed(admitted(Phase.EVICTING, *ONE), pod(deleting=True), now=T0 + 9999),
     ),

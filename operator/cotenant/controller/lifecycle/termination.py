@@ -97,7 +97,7 @@ def terminate(o: Observation, ending: Ending) -> ReconcileResult:
             now=o.now,
             **ending.fields,
         )
-        if not o.holders:
+        if not (o.holders or o.outliving):
             changed = _released(o, changed)
     event = EventToRecord(reason=reason, message=ending.message, warning=warning)
     return ReconcileResult(status=changed, delete_pods=stop, event=event)
@@ -110,14 +110,15 @@ def evaluator_until(o: Observation, succeeded_at: float) -> float:
 
 
 def reconcile_evicting(o: Observation, settings: Settings) -> ReconcileResult:
-    """Wait until the last pod of the gang is gone. Pods that their node does not end are not waited for; their GPUs
-    stay taken.
+    """Wait until the last pod of the gang is gone, also of pods that were deleted by force. Pods that their node does
+    not end are not waited for; their GPUs stay taken.
     """
-    held = o.holders
+    forced = o.outliving
+    held = (*o.holders, *forced)
     asked_at = (unix_seconds(o.status.eviction.at) if o.status.eviction else None) or o.now
     grace_s = effective_grace_s(o.spec.grace_period if o.spec else GRACE_S, settings)
     unreachable_at = asked_at + grace_s + UNREACHABLE_S
-    silent = [pod for pod in held if pod.node in o.unreachable_nodes]
+    silent = [pod for pod in held if pod.node in o.unreachable_nodes or pod in forced]
     given_up = [pod for pod in held if is_unconfirmed(o, pod) or (pod in silent and o.now >= unreachable_at)]
     if len(given_up) < len(held):
         waits_for_node = bool(silent) and o.now < unreachable_at

@@ -174,6 +174,26 @@ async def test_a_pod_that_is_deleted_by_force_is_made_again_once_the_agent_sees_
     assert (status(replica.kube)["attempts"], await granted(replica.kube)) == (1, {"train-1-0": ["GPU-n1-0"]})
 
 
+async def test_a_running_job_whose_pod_is_deleted_by_force_starts_again_once_the_agent_sees_nothing_of_it() -> None:
+    """Both could save to the same files."""
+    replica = Replica()
+    submit(replica.kube, workers=1)
+    await replica.run()
+    await start_pods(replica.kube)
+    pod = replica.kube.stored(PODS, "train-1-0", "red")
+    assert pod is not None
+    report(replica.kube, pod)
+    await replica.run()
+    assert phase(replica.kube) == "Running"
+    replica.kube.remove(PODS, "train-1-0", "red")
+    await replica.run(5.0)
+    assert (phase(replica.kube), status(replica.kube)["reason"]) == ("Evicting", "PodLost")
+    assert await granted(replica.kube) == {}
+    report(replica.kube)
+    await replica.run()
+    assert (status(replica.kube)["attempts"], await granted(replica.kube)) == (2, {"train-2-0": ["GPU-n1-0"]})
+
+
 async def test_pods_whose_job_is_gone_are_ended_and_hold_their_gpus_until_they_are_gone() -> None:
     replica = Replica()
     submit(replica.kube)
