@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from cotenant import names
 from cotenant.cli.errors import UserError
+from cotenant.sdk.job_paths import API
 
 NAMED_MAX: Final = 500
 ANSWER_S: Final = 2.0
@@ -204,16 +204,15 @@ def _contexts(given: Mapping[str, str]) -> Iterator[Candidate]:
         return
 
 
-_OURS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
-_JOBS: Final = partial(_objects, _OURS + "/namespaces/{namespace}/trainingjobs")
+_JOBS: Final = partial(_objects, API + "/namespaces/{namespace}/trainingjobs")
 NAMES: Final[Mapping[str, Callable[[Mapping[str, str]], Iterable[Candidate]]]] = {
     "JOB": _JOBS,
-    "SWEEP": partial(_objects, _OURS + "/namespaces/{namespace}/sweeps"),
-    "SESSION": partial(_objects, _OURS + "/namespaces/{namespace}/sessions"),
-    "QUEUE": partial(_objects, _OURS + "/queues"),
-    "NODE": partial(_objects, _OURS + "/gpunodes"),
-    "PROFILE": partial(_objects, _OURS + "/clustertrainingprofiles"),
-    "REQUEST": partial(_objects, _OURS + "/namespaces/{namespace}/quotarequests"),
+    "SWEEP": partial(_objects, API + "/namespaces/{namespace}/sweeps"),
+    "SESSION": partial(_objects, API + "/namespaces/{namespace}/sessions"),
+    "QUEUE": partial(_objects, API + "/queues"),
+    "NODE": partial(_objects, API + "/gpunodes"),
+    "PROFILE": partial(_objects, API + "/clustertrainingprofiles"),
+    "REQUEST": partial(_objects, API + "/namespaces/{namespace}/quotarequests"),
     "MORE": lambda given: [("gpus=", "how many GPUs more; then ,class=… ,zone=… ,user=… ,guaranteed=… ,memory=…")],
     "NAMESPACE": partial(_objects, "/api/v1/namespaces"),
     "CONTEXT": _contexts,

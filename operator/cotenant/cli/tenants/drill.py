@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     suspend(connection, name.path, job, True)
     began = monotonic()
     try:
-        left = wait_for(connection, name, ("Suspended", "Succeeded", "Failed"), args.timeout)
+        left = wait_for(connection, name, ("Suspended", *FINISHED), args.timeout)
         found = rehearsed(job, left, monotonic() - began)
     finally:  # whatever has happened, it goes on
         if phase_of(connection.read(name.path)) not in FINISHED:

@@ -66,7 +66,7 @@ def _nothing_to_do(shown: object, found: Document, *, stops: bool) -> str:
 
 
 def _runs(connection: Connection, name: ObjectName, timeout_s: float) -> str:
-    there = wait_for(connection, name, ("Running", "Succeeded", "Failed"), timeout_s)
+    there = wait_for(connection, name, ("Running", *FINISHED), timeout_s)
     if phase_of(there) == "Failed":
         raise UserError(f"{name} has failed: {(there.get('status') or {}).get('message', '')}", EXIT_REFUSED)
     return f"{name} is {phase_of(there)}."
@@ -74,7 +74,7 @@ def _runs(connection: Connection, name: ObjectName, timeout_s: float) -> str:
 
 def _stopped(connection: Connection, name: ObjectName, timeout_s: float) -> str:
     began = time.monotonic()
-    stopped = wait_for(connection, name, ("Suspended", "Succeeded", "Failed"), timeout_s)
+    stopped = wait_for(connection, name, ("Suspended", *FINISHED), timeout_s)
     return f"{name} " + "; ".join(ended(stopped, time.monotonic() - began))
 
 

@@ -10,6 +10,7 @@ from cotenant import names
 from cotenant.cli.administrators.health.agents import CLOCK_S, agents, gpu_nodes, rollout
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity, component_of, is_ours
 from cotenant.cli.administrators.health.refusals import fix_of, refused_jobs, said_of
+from cotenant.cli.administrators.migrate import APPLY
 from cotenant.cli.terminal.output import counted
 
 OLDEST: Final = (1, 32)
@@ -54,12 +55,11 @@ def crds(cluster: SeenCluster) -> Iterator[Diagnosis]:
     if not cluster.is_installed or "crds" not in cluster.seen:
         return
     there = {crd["spec"]["names"]["plural"]: crd for crd in cluster.items("crds") if is_ours(crd)}
-    apply = "kubectl apply --server-side --force-conflicts -f charts/cotenant/crds/"
     for kind in KINDS:
         if kind not in there:
-            yield Diagnosis(Severity.ERROR, f"CRD {kind}.{names.GROUP}", "is not there", apply)
+            yield Diagnosis(Severity.ERROR, f"CRD {kind}.{names.GROUP}", "is not there", APPLY)
         elif not any(one["name"] == names.VERSION and one.get("served") for one in there[kind]["spec"]["versions"]):
-            yield Diagnosis(Severity.ERROR, f"CRD {kind}.{names.GROUP}", f"does not serve {names.VERSION}", apply)
+            yield Diagnosis(Severity.ERROR, f"CRD {kind}.{names.GROUP}", f"does not serve {names.VERSION}", APPLY)
     stored = {kind: (crd.get("status") or {}).get("storedVersions", ()) for kind, crd in sorted(there.items())}
     if older := [kind for kind, versions in stored.items() if len(versions) > 1]:
         message = f"{', '.join(older)}: some may be stored in a version of the API that will go"

@@ -20,7 +20,7 @@ from typing import Any, Final
 from cotenant import names
 from cotenant.cli.errors import EXIT_REFUSED, UserError
 from cotenant.cli.tenants.access.attach import SHELL
-from cotenant.cli.tenants.jobs import EVERY_S, WAIT_S, exists, suspend
+from cotenant.cli.tenants.jobs import EVERY_S, FINISHED, WAIT_S, exists, phase_of, suspend
 from cotenant.cli.tenants.pods import kubectl, kubectl_words, pod_of_rank
 from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
 from cotenant.cli.terminal.connection import Connection, connect
@@ -124,7 +124,7 @@ def resume(args: argparse.Namespace) -> int:
         return 0
     if job.name and exists(connection, job):
         there = connection.read(job.path)
-        if (there.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if phase_of(there) in FINISHED:
             connection.call("DELETE", job.path, {"preconditions": {"uid": there["metadata"]["uid"]}})
     if session["spec"].get("suspend"):
         suspend(connection, name.path, session, False)
