@@ -48,10 +48,12 @@ class AllocatedClaim:
     """Uids of the pods for which it is reserved."""
 
 
-def device_name(uuid: str) -> str:
-    """The name of a GPU's device: its UUID in lower case, or a digest if that is no DNS label."""
+def device_name(uuid: str, chars_max: int = 63) -> str:
+    """The name of a GPU's device: its UUID in lower case, or a digest if that is too long or no DNS label."""
     lower = uuid.lower()
-    return lower if _LABEL.fullmatch(lower) else f"gpu-{hashlib.sha256(uuid.encode()).hexdigest()[:32]}"
+    if _LABEL.fullmatch(lower) and len(lower) <= chars_max:
+        return lower
+    return f"gpu-{hashlib.sha256(uuid.encode()).hexdigest()[:32]}"
 
 
 def memory_quantity(mib: int) -> str:

@@ -8,7 +8,6 @@ may be missed.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
 from cotenant.api.conversion.device_claims import device_name
@@ -25,10 +24,7 @@ _NAME_MAX: Final = 63 - len(f"{COMPUTE}.")
 
 def share_resource(uuid: str, dimension: str) -> str:
     """`gpu.cotenant.dev/memory.gpu-0a…`: a name that Kubernetes accepts for every UUID."""
-    name = device_name(uuid)
-    if len(name) > _NAME_MAX:
-        name = f"gpu-{hashlib.sha256(uuid.encode()).hexdigest()[:32]}"
-    return f"{PREFIX}{dimension}.{name}"
+    return f"{PREFIX}{dimension}.{device_name(uuid, _NAME_MAX)}"
 
 
 def memory_shares(mib: int, of_mib: int) -> int:
