@@ -182,12 +182,14 @@ class AsyncClient:
 
     async def offer(self) -> list[Document]:
         """What the namespace's queues could get now, by GPU class: guaranteed and borrowable."""
-        found = await self.server.request("GET", question_path(self.namespace, "offers"))
-        return [{"queue": one["metadata"]["name"], **(one.get("status") or {})} for one in found.get("items") or ()]
+        return await self._of_queues(question_path(self.namespace, "offers"))
 
     async def queues(self) -> list[Document]:
         """The tree of queues with the arithmetic of fair share; for those who may see all queues."""
-        found = await self.server.request("GET", f"{QUESTIONS}/queuetrees")
+        return await self._of_queues(f"{QUESTIONS}/queuetrees")
+
+    async def _of_queues(self, path: str) -> list[Document]:
+        found = await self.server.request("GET", path)
         return [{"queue": one["metadata"]["name"], **(one.get("status") or {})} for one in found.get("items") or ()]
 
     def _documents(self, job: JobRequest | Mapping[str, Any]) -> tuple[Document, Document | None]:
