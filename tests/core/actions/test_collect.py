@@ -131,18 +131,18 @@ TENURE = replace(POLICY, tenure_s=8_000)
     ("holder", "policy", "starts_by", "likely_at", "basis"),
     [
         pytest.param(ENDS, POLICY, 10_600.0, 10_600.0, "", id="its maxRuntime ends it"),
-        pytest.param(busy(max_runtime_s=90_000), POLICY, 99_000.0, 11_040.0, "", id="however late"),
-        pytest.param(busy(max_runtime_s=90_000), TENURE, 17_000.0, 11_040.0, "", id="unless a tenure does"),
-        pytest.param(busy(), TENURE, 17_000.0, 11_040.0, "", id="for whoever may run without end as well"),
-        pytest.param(busy(preemptible=False), TENURE, None, 11_040.0, NOTHING, id="not where it cannot be evicted"),
-        pytest.param(busy(), POLICY, None, 11_040.0, NOTHING, id="nothing does"),
+        pytest.param(busy(max_runtime_s=90_000), POLICY, 99_000.0, 11_400.0, "", id="however late"),
+        pytest.param(busy(max_runtime_s=90_000), TENURE, 17_000.0, 11_400.0, "", id="unless a tenure does"),
+        pytest.param(busy(), TENURE, 17_000.0, 11_400.0, "", id="for whoever may run without end as well"),
+        pytest.param(busy(preemptible=False), TENURE, None, 11_400.0, NOTHING, id="not where it cannot be evicted"),
+        pytest.param(busy(), POLICY, None, 11_400.0, NOTHING, id="nothing does"),
         pytest.param(busy(expected_runtime_s=7_000), POLICY, None, 16_000.0, NOTHING, id="hope does not"),
         pytest.param(busy(expected_runtime_s=1_001), POLICY, None, 10_001.0, NOTHING, id="hope for a second more"),
-        pytest.param(busy(expected_runtime_s=1_000), POLICY, None, 11_040.0, NOTHING, id="hope that is over"),
+        pytest.param(busy(expected_runtime_s=1_000), POLICY, None, 11_400.0, NOTHING, id="hope that is over"),
         pytest.param(
-            began(9_920.0), POLICY, None, 10_620.0, NOTHING, id="a young one is likely to run ten minutes more"
+            began(9_920.0), POLICY, None, 10_800.0, NOTHING, id="a young one is likely to run ten minutes more"
         ),
-        pytest.param(began(6_000.0), POLICY, None, 14_160.0, NOTHING, id="an older one for as long as it has run"),
+        pytest.param(began(6_000.0), POLICY, None, 14_400.0, NOTHING, id="an older one for as long as it has run"),
     ],
 )
 def test_an_overdue_job_starts_when_the_holders_of_its_place_have_left(
@@ -292,7 +292,7 @@ def test_the_likely_end_of_a_holder_is_checked_again_as_it_ages() -> None:
     moment.until = np.inf
     collect(Occupancy(counted.ledger, counted.usage, BestFit()), SMALL, request, held, tenures, of_quota=False)
 
-    assert moment.until == 10_020.0
+    assert moment.until == 10_200.0
 
 
 KEPT = Reservation("red/gang", 20_000.0, Allocation((), Charge(-1, "", ())))

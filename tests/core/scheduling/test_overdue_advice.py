@@ -84,7 +84,7 @@ def test_an_expected_run_time_does_not_replace_a_maximum_on_a_place_reserved_for
     jobs = [busy(0), busy(1), make_job("kept", workers=4, at=10), new]
     nodes, queues = [make_node("n1", gpus=4)], [make_queue("red", guaranteed=16)]
 
-    check(make_snapshot(nodes=nodes, queues=queues, jobs=jobs), new, "it were sure to end within 10m (maxRuntime)")
+    check(make_snapshot(nodes=nodes, queues=queues, jobs=jobs), new, "it were sure to end within 13m (maxRuntime)")
 
 
 @pytest.mark.parametrize(

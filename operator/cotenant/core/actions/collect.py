@@ -48,7 +48,8 @@ _PART: Final = 4
 _FEW: Final = 1_024
 """Endings that are looked at before all others."""
 _LEAST_S: Final = 600
-"""A job without a declared run time is likely to run on at least so long."""
+"""A job without a declared run time is likely to run on at least so long. Its likely end is looked at again after so
+long: after a minute, every cycle of a cluster in which nothing happens would be decided anew."""
 _STEP_S: Final = 60
 """A job that runs past its assumed end is assumed to stay for at least so many seconds more; longer, if that end is
 long ago."""
@@ -207,5 +208,5 @@ def _likely_end(holders: Holders, row: int, tenures: Tenures) -> float:
     begun, ends = float(holders.begun[row]), float(holders.ends[row])
     if job.expected_runtime_s is not None and not moment.has_come(begun + job.expected_runtime_s):
         return min(ends, begun + job.expected_runtime_s)
-    now = float(moment.rounded_up_by_age(np.array([begun]), _STEP_S)[0])
+    now = float(moment.rounded_up_by_age(np.array([begun]), _LEAST_S)[0])
     return min(ends, now + max(_LEAST_S, now - begun))
