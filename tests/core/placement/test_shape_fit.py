@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cotenant.core.gpus.inventory import Rows
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
+from cotenant.core.model.objects import Node
 from cotenant.core.placement import Packing
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.scoring import LOWEST
 from cotenant.core.placement.shapes import Shape
-from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, answers, cache
+from tests.core.placement.kept_fits import GPU, HALF, SHARE, THEM, US, CountingScorer, answers, cache
 from tests.support.clusters import make_node
 
 
@@ -68,6 +70,48 @@ def test_a_row_that_takes_no_worker_has_the_lowest_score() -> None:
 
     assert fit.capacity.tolist() == [2, 0]
     assert fit.node_scores[1] == LOWEST < fit.node_scores[0]
+
+
+def different_nodes(number: int) -> list[Node]:
+    """No two are in equal states; the first GPU of some is in use."""
+    sizes = [(20_000 + 7_919 * (index * 31 % number), 100_000 + 523 * index) for index in range(number)]
+    return [make_node(f"n{index:03}", cpu_milli=cpu, host_mib=host) for index, (cpu, host) in enumerate(sizes)]
+
+
+ALIKE = [Shape(whole=False, memory_milli=405 + step, cpu_milli=500 + 301 * step) for step in range(30)]
+
+
+@pytest.mark.parametrize("rows", [slice(None), np.arange(1, 200, 2)], ids=["of all", "of every second"])
+def test_the_best_row_is_the_one_with_the_best_of_all_scores(rows: Rows) -> None:
+    """Each shape is placed, so that nodes fill up while bounds of them are kept."""
+    ledger = Ledger.of(different_nodes(200))
+    kept = FitCache(ledger, Packing().prepare(ledger, [(shape, 1.0) for shape in ALIKE]))
+    for shape in ALIKE * 2:
+        scores = FitCache(ledger.copy(), kept.scorer).shape_fit(shape, US).node_scores
+        fit, best = kept.shape_fit(shape, US), int(np.arange(200)[rows][scores[rows].argmax()])
+        assert fit.best_row(rows) == best
+        assert fit.score(best) == scores[best]
+        column = int(fit.gpu_scores(best).argmax())
+        milli, cpu = shape.memory_milli, shape.cpu_milli
+        ledger.allocate(NodeAllocation(best, (column,), (milli * 81_920 // 1_000,), (milli,), cpu, 0, US.tenant))
+
+
+def test_of_many_shapes_alike_only_the_first_are_scored_on_all_nodes() -> None:
+    """The third brings the bounds, the others take a few rows each."""
+    ledger = Ledger.of(different_nodes(200))
+    scorer = CountingScorer()
+    fit_cache = FitCache(ledger, scorer)
+    for shape in ALIKE:
+        fit_cache.shape_fit(shape, US).best_row(slice(None))
+
+    assert [len(rows) for rows in scorer.scored] == [200] * 3 + [16] * (len(ALIKE) - 2)
+
+
+def test_the_best_row_is_none_if_no_row_takes_one() -> None:
+    fit_cache, _ = cache(2)
+
+    assert fit_cache.shape_fit(Shape(count=9), US).best_row(slice(None)) is None
+    assert fit_cache.shape_fit(HALF, US).best_row(np.zeros(0, dtype=np.int64)) is None
 
 
 STORY: Sequence[tuple[NodeAllocation, int]] = [

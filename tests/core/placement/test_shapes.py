@@ -7,7 +7,7 @@ import pytest
 from cotenant.core.gpus.inventory import GpuKind, Inventory
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import GpuRequest
-from cotenant.core.placement.shapes import Shape, heaviest, one_gpu_of, worker_shape
+from cotenant.core.placement.shapes import Shape, heaviest, one_gpu_of, rougher, worker_shape
 from tests.support.clusters import make_job, make_node
 
 H100, A100 = GpuKind("H100", 81_920), GpuKind("A100", 40_960)
@@ -126,6 +126,27 @@ def test_the_shape_of_one_worker_is(request_: GpuRequest, want: Shape) -> None:
 def test_one_gpu_of_a_shape_asks_for_nothing_else_of_the_node() -> None:
     shape = Shape(count=4, cpu_milli=8_000, host_mib=64_000)
     assert one_gpu_of(shape) == Shape()
+
+
+@pytest.mark.parametrize(
+    ("shape", "want"),
+    [
+        pytest.param(Shape(count=4, cpu_milli=8_000, host_mib=64, scratch_mib=9), Shape(count=4), id="GPUs alone"),
+        pytest.param(
+            Shape(whole=False, memory_milli=333, compute_milli=250, classes=("T4",), only_class="T4"),
+            Shape(whole=False, memory_milli=300, compute_milli=250),
+            id="sizes rounded down, of any class",
+        ),
+        pytest.param(Shape(whole=False, memory_mib=5_000), Shape(whole=False, memory_mib=4_096), id="MiB likewise"),
+        pytest.param(
+            Shape(whole=False, memory_milli=7, compute_milli=500),
+            Shape(whole=False, memory_milli=7, compute_milli=500),
+            id="no size becomes 0, which means the other one",
+        ),
+    ],
+)
+def test_a_rougher_shape_needs(shape: Shape, want: Shape) -> None:
+    assert rougher(shape) == want
 
 
 def test_of_more_than_a_thousand_shapes_the_lightest_are_left_out() -> None:

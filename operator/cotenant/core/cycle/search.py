@@ -61,8 +61,8 @@ def find(occupancy: Occupancy, request: Request, workers: int) -> PlacementResul
             continue
         linked = linkage(occupancy.inventory, assignments)
         apart = crowding(occupancy.inventory, wanted, assignments)
-        scores = fit_of(occupancy.fit_cache, wanted).node_scores
-        score = sum(int(scores[row]) for row, _ in assignments)
+        fit = fit_of(occupancy.fit_cache, wanted)
+        score = sum(fit.score(row) for row, _ in assignments)
         found.append(((*apart, len(assignments), -linked, -score, index), option, assignments))
     return _best(occupancy, request, found)
 

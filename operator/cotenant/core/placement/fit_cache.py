@@ -23,7 +23,7 @@ from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.fitting import Tenancy, capacity, may_share, room
 from cotenant.core.placement.scoring import LOWEST, Scorer, ScoreScope
 from cotenant.core.placement.shape_scores import ShapeScores
-from cotenant.core.placement.shapes import Shape, one_gpu_of, without_classes
+from cotenant.core.placement.shapes import Shape, one_gpu_of, rougher, without_classes
 
 ANY_TENANT = Tenancy(-1, Sharing.NEVER)
 """Stands for all tenants: a whole GPU must be empty, and so looks the same to each. So does any share if no GPU is
@@ -34,6 +34,11 @@ _SCORED_ROWS = 1 << 20
 """Rows that are kept over all scores, each of 64 bytes if nodes have 8 GPUs."""
 _CHANGES = 8
 """Changes of each row, on average, after which a cache begins anew."""
+
+_ALIKE = 2
+"""Shapes with one `rougher` shape of which all rows are scored. Bounds gain nothing if fewer than four are alike."""
+_LIKELY = 16
+"""Rows that are scored first to find the best one. Four times as many are scored next, so that few rounds score all."""
 
 _Array = TypeVar("_Array", IntArray, BoolArray)
 
@@ -54,6 +59,8 @@ class FitCache:
         """By tenant."""
         self._scores = lru_cache(scored)(lambda shape: ShapeScores(self.ledger, self.scorer, shape))
         """By the shape without classes."""
+        self._alike: dict[Shape, dict[Shape, int]] = {}
+        """Rougher shape → shapes like it, in the order in which they were asked for."""
 
     def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> ShapeFit:
         """Fits and scores of the shape for the tenant. Read only rows with GPUs of the shape's classes: unless some
@@ -81,6 +88,14 @@ class FitCache:
         bare = without_classes(shape)
         return self._scores(bare).of(rows, fits, self.room(bare))
 
+    def bounding(self, shape: Shape) -> Shape:
+        """The shape whose scores bound those of this one: the `rougher` one, or itself if few others are like it."""
+        if self.scorer.scope(shape) is ScoreScope.FIT:
+            return shape
+        alike = self._alike.setdefault(rougher(shape), {})
+        number = alike.setdefault(without_classes(shape), len(alike))
+        return shape if number < _ALIKE else rougher(shape)
+
     def follow(self, ledger: Ledger, scorer: Scorer) -> FitCache:
         """This cache, which from now on answers for another ledger; only rows in which the two differ are judged again.
         A new cache, if that ledger is of other nodes, or if very much was written."""
@@ -90,6 +105,7 @@ class FitCache:
         ledger.changed_rows[:] = changes + rows
         self.ledger, self.scorer = ledger, scorer
         self._scores.cache_clear()
+        self._alike.clear()
         return self
 
 
@@ -116,9 +132,15 @@ class KeptRows(Generic[_Array]):
 
 class ShapeFit:
     """One shape, for one tenant, over all rows. Capacity is worked out where workers are counted, and scores where
-    something is to be chosen. Arrays are read-only outside this module."""
+    something is to be chosen. Arrays are read-only outside this module.
 
-    __slots__ = ("_cache", "_capacity", "_fits", "_node_scores", "_scored", "_scored_ledger", "_shape")
+    If many shapes are alike, the scores of their `rougher` shape are bounds. Then only rows with the best bounds are
+    scored to find the best row.
+    """
+
+    __slots__ = (
+        "_bounds", "_cache", "_capacity", "_fits", "_is_exact", "_likely", "_scored", "_scored_ledger", "_shape",
+    )  # fmt: skip
 
     def __init__(self, cache: FitCache, shape: Shape, tenancy: Tenancy, distinct: bool) -> None:
         self._cache, self._shape = cache, shape
@@ -126,10 +148,16 @@ class ShapeFit:
         self._capacity = KeptRows(
             cache, lambda rows: capacity(cache.ledger, shape, rows, fits.now()[rows], distinct=distinct)
         )
-        self._node_scores: IntArray = np.full(len(cache.ledger.inventory.nodes), LOWEST, dtype=np.int64)
+        height = len(cache.ledger.inventory.nodes)
+        self._bounds: IntArray = np.full(height, LOWEST, dtype=np.int64)
+        """[N] no less than the score of each row; LOWEST if the row takes none."""
+        self._is_exact: BoolArray = np.ones(height, dtype=np.bool_)
+        """[N] the bound is the score."""
+        self._likely = _LIKELY
+        """Rows that are scored next to find the best one."""
         self._scored_ledger: Ledger | None = None
         self._scored = 0
-        """Changes of that ledger that the scores follow."""
+        """Changes of that ledger that the bounds follow."""
 
     @property
     def capacity(self) -> IntArray:
@@ -143,21 +171,55 @@ class ShapeFit:
     @property
     def node_scores(self) -> IntArray:
         """[N] score of each row that takes at least one, else LOWEST."""
+        self._update_bounds()
+        if not self._is_exact.all():
+            self._score(np.flatnonzero(~self._is_exact))
+        return self._bounds
+
+    def score(self, row: int) -> int:
+        """Score of the row, or LOWEST if it takes none."""
+        self._update_bounds()
+        if not self._is_exact[row]:
+            self._score(np.array([row]))
+        return int(self._bounds[row])
+
+    def best_row(self, rows: Rows) -> int | None:
+        """The row of these with the best score, of equal ones the first; None if none of them takes one."""
+        self._update_bounds()
+        while True:
+            bounds = self._bounds[rows] if isinstance(rows, slice) else self._bounds.take(rows)
+            best = int(bounds.argmax()) if len(bounds) else 0
+            if not len(bounds) or bounds[best] == LOWEST:
+                return None
+            row = best if isinstance(rows, slice) else int(rows[best])
+            if self._is_exact[row]:
+                return row
+            likely = min(self._likely, len(bounds))
+            likely_rows = np.arange(len(self._bounds))[rows][bounds >= np.partition(bounds, -likely)[-likely]]
+            self._score(likely_rows[~self._is_exact.take(likely_rows)])
+            self._likely *= 4
+
+    def _update_bounds(self) -> None:
         ledger = self._cache.ledger
         if self._scored_ledger is not ledger:
-            self._scored_ledger, rows = ledger, np.arange(len(self._node_scores))
+            self._scored_ledger, self._likely, rows = ledger, _LIKELY, np.arange(len(self._bounds))
         elif self._scored < len(ledger.changed_rows):
             rows = ledger.written_since(self._scored)
         else:
-            return self._node_scores
+            return
         self._scored = len(ledger.changed_rows)
         takes = self.capacity.take(rows) > 0
         if not takes.all():
-            self._node_scores[rows[~takes]] = LOWEST
-            rows = rows[takes]
+            without, rows = rows[~takes], rows[takes]
+            self._bounds[without], self._is_exact[without] = LOWEST, True
         if len(rows):
-            self._node_scores[rows], _ = self._cache.scores(self._shape, rows, self._fits.now().take(rows, axis=0))
-        return self._node_scores
+            shape = self._shape if len(rows) <= _LIKELY else self._cache.bounding(self._shape)
+            self._bounds[rows], _ = self._cache.scores(shape, rows, self._fits.now().take(rows, axis=0))
+            self._is_exact[rows] = shape is self._shape
+
+    def _score(self, rows: IntArray) -> None:
+        self._bounds[rows], _ = self._cache.scores(self._shape, rows, self._fits.now().take(rows, axis=0))
+        self._is_exact[rows] = True
 
     def gpu_scores(self, row: int) -> IntArray:
         """[G] score of each GPU of the row that may serve, else LOWEST."""

@@ -166,18 +166,14 @@ def _best_row(fit_cache: FitCache, request: PlacementRequest, rows: Rows, worker
     Rows on which the workers' GPUs are linked best go before the score. If all GPUs are linked on the row with the best
     score, no other row is looked at.
     """
-    scores, inventory = fit_of(fit_cache, request, workers).node_scores, fit_cache.ledger.inventory
-    among = scores[rows] if isinstance(rows, slice) else scores.take(rows)
-    best = int(among.argmax()) if len(among) else 0
-    if not len(among) or among[best] == LOWEST:
-        return None
-    row = best if isinstance(rows, slice) else int(rows[best])
-    if not inventory.linked or _levels(fit_cache, request, np.array([row]), workers)[0] == ALL_LINKED:
+    fit, inventory = fit_of(fit_cache, request, workers), fit_cache.ledger.inventory
+    row = fit.best_row(rows)
+    if row is None or not inventory.linked or _levels(fit_cache, request, np.array([row]), workers)[0] == ALL_LINKED:
         return row
-    taking = np.arange(len(scores))[rows][among != LOWEST]
+    taking = np.arange(len(inventory.nodes))[rows]
+    taking = taking[fit.capacity.take(taking) > 0]
     levels = _levels(fit_cache, request, taking, workers)
-    best_linked = taking[levels == levels.max()]
-    return int(best_linked[scores[best_linked].argmax()])
+    return fit.best_row(taking[levels == levels.max()])
 
 
 def _levels(fit_cache: FitCache, request: PlacementRequest, rows: IntArray, workers: int) -> IntArray:

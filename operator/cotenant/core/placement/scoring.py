@@ -53,7 +53,8 @@ class Scorer(Protocol):
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         """Score `rows` ([R] node rows). `fit[r, g]`: GPU g of row r may serve one of the shape's GPUs. Rows where too
-        few fit may be among them; their scores are ignored."""
+        few fit may be among them; their scores are ignored. Unless the scope is FIT, a shape that needs less of a node
+        has no lower score there (`shapes.rougher`)."""
         ...
 
 

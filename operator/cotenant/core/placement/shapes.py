@@ -111,6 +111,15 @@ def one_gpu_of(shape: Shape) -> Shape:
     return replace(shape, count=1, cpu_milli=0, host_mib=0, scratch_mib=0)
 
 
+@lru_cache(maxsize=4096)
+def rougher(shape: Shape) -> Shape:
+    """A shape that needs no more of any node, so that no node's score for it is lower. Many shapes share it."""
+    sizes = (shape.memory_mib, 1_024), (shape.memory_milli, 50), (shape.compute_milli, 50)
+    mib, memory, compute = (size // step * step or size for size, step in sizes)  # 0 would mean the other size
+    bare = replace(without_classes(shape), cpu_milli=0, host_mib=0, scratch_mib=0)
+    return replace(bare, memory_mib=mib, memory_milli=memory, compute_milli=compute)
+
+
 Demand: TypeAlias = tuple[Shape, float]
 """(shape, its weight among what is queued, running, or ran lately)."""
 _SHAPES = 1_024

@@ -23,7 +23,8 @@ from cotenant.core.placement.packing.fragmentation import CPU_PRICES
 from cotenant.core.placement.packing.node_values import TIE_BITS
 from cotenant.core.placement.packing.scarcity import slot_value
 from cotenant.core.placement.packing.workload_mix import WorkloadMix
-from cotenant.core.placement.shapes import Demand
+from cotenant.core.placement.scoring import ScoreScope
+from cotenant.core.placement.shapes import Demand, rougher
 from tests.core.placement.kept_fits import fit
 from tests.support.clusters import make_node
 
@@ -198,6 +199,25 @@ def test_rows_score_the_same_alone_or_together(steps: list[tuple[int, int, int]]
         few = scorer.score(ledger, shape, rows[row : row + 2], fits[row : row + 2])
         assert alone.node.tolist() == [together.node[row]] == [few.node[0]]
         assert alone.gpu.tolist() == [together.gpu[row].tolist()] == [few.gpu[0].tolist()]
+
+
+@pytest.mark.parametrize(
+    "shapes", [pytest.param(SHAPES, id="of even shares"), pytest.param(UNEVEN, id="of uneven shares")]
+)
+@given(steps=STEPS)
+def test_no_score_exceeds_that_of_the_rougher_shape(shapes: list[Shape], steps: list[tuple[int, int, int]]) -> None:
+    """A worker with shares of several GPUs has no bound: which of them it gets depends on the set that fits."""
+    ledger = played(NODES, steps, shapes)
+    scorer = Packing().prepare(Ledger.of(NODES), [(shape, 1.0) for shape in shapes])
+    fit_cache = FitCache(ledger, scorer)
+    for shape in shapes:
+        if scorer.scope(shape) is ScoreScope.FIT:
+            continue
+        request = PlacementRequest(shape=shape, tenancy=ME, rows=slice(None))
+        rows = np.flatnonzero(capacity_per_node(fit_cache, request))
+        fits = fit(ledger, shape, rows, ME)
+        exact, bound = (fit_cache.scores(one, rows, fits)[0] for one in (shape, rougher(shape)))
+        assert (exact <= bound).all()
 
 
 def test_no_name_breaks_a_tie() -> None:
