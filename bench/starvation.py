@@ -25,9 +25,10 @@ from pathlib import Path
 from statistics import median
 
 from bench.parts.weeks import HOURS, WEEKS, week
-from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Admit, Plan
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.simulator.engine import Pace, simulate
 from cotenant.simulator.scenario import Arrival, Scenario

@@ -16,9 +16,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import GpuRequest, Job, Sharing, TopologyMode
 from cotenant.core.model.plan import Plan, Reason
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.query.situation import Situation
 from tests.core.scheduling.test_advice import edited, is_started, with_job

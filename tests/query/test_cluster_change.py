@@ -8,10 +8,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Evict
 from cotenant.core.quota.bookings import BookingTerms
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.state.facts import BookingObserved, NodeObserved, QueueObserved
 from cotenant.query.cluster_change import (
     ChangedCluster,

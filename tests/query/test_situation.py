@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.core import schedule
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.query.situation import Situation
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.query.redaction import JobMention
 from cotenant.query.situation import Situation
 from cotenant.query.what_if import ProposalOutcome, what_if, with_job

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.model.plan import Plan
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.simulator import scenario
 from cotenant.simulator.engine import Pace, simulate

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cotenant.core import schedule
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.simulator import scenario
 from cotenant.simulator.engine import SimulationResult, simulate
 from cotenant.simulator.job_run import Costs

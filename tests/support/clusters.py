@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from cotenant.core import ClusterState, Policy, schedule
 from cotenant.core.model.objects import (
     WHOLE,
     Gpu,
@@ -25,7 +24,10 @@ from cotenant.core.model.objects import (
     TenantQueue,
 )
 from cotenant.core.model.plan import Action, Admit, Evict, Plan
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import JobGone, JobObserved, NodeObserved, QueueObserved
 
 UNPROTECTED = Policy(protected_runtime_s=0)

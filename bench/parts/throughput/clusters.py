@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from cotenant.core import ClusterState, schedule
 from cotenant.core.model.objects import Job, Node, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Plan
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import JobObserved, NodeObserved, QueueObserved
 from tests.support.clusters import make_job, make_node
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from bench.parts.throughput.clusters import admitted, arrived, feed, nodes, snapshot_at, tree
 from bench.parts.throughput.rows import Row, duration, rate, timed
 from bench.parts.used_cluster import changed, different_jobs, pending_jobs, used_cluster
-from cotenant.core import ClusterState, schedule
 from cotenant.core.model.objects import Job, Node
 from cotenant.core.model.plan import Admit, Evict, Resize
 from cotenant.core.policy import DEFAULT, Policy
-from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.scheduling.scheduler import decide, schedule
+from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import JobObserved, NodeObserved
 from tests.support.clusters import make_job
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from bench.parts.throughput.clusters import admitted, arrived, feed, full, nodes, snapshot_at, tree
 from bench.parts.throughput.rows import Row, duration, rate, timed
-from cotenant.core import ClusterState, schedule
 from cotenant.core.model.plan import Evict, Resize
+from cotenant.core.scheduling.scheduler import schedule
+from cotenant.core.state.cluster_state import ClusterState
 from tests.support.clusters import make_job
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from cotenant import names
 from cotenant.controller.client.kube import GPU_NODES, NAMESPACES, NODES, QUEUES
-from cotenant.core import schedule
 from cotenant.core.model.plan import Admit
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.gpus.capabilities import detect
 from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample

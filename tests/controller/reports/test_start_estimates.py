@@ -13,9 +13,10 @@ from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.leader.leadership import Leadership
 from cotenant.controller.reports.start_estimates import StartEstimates
 from cotenant.controller.telemetry.metrics import Metrics
-from cotenant.core import DEFAULT, schedule
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Plan
+from cotenant.core.policy import DEFAULT
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.controller.builders import job_document
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot

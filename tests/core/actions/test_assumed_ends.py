@@ -10,7 +10,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import Policy
 from cotenant.core.actions.collect import Holders, holders_of
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.request import Request
@@ -19,6 +18,7 @@ from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.policy import Policy
 from cotenant.core.snapshot.accounting import Accounting
 from tests.support.clusters import make_job, make_node, make_placement, make_queue
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import Policy, schedule
 from cotenant.core.actions.backfill import Reservation, Reservations
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch
 from cotenant.core.allocation.request import Request
@@ -18,8 +17,10 @@ from cotenant.core.explain.forecast import Forecast
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Reason, Refusal
+from cotenant.core.policy import Policy
 from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.quota.usage import Charge
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.state.facts import BookingObserved
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 

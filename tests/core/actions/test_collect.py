@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cotenant.core import Policy, schedule
 from cotenant.core.actions.backfill import Reservation
 from cotenant.core.actions.collect import Collection, basis_without, collect, holders_of
 from cotenant.core.actions.tenure import Tenures
@@ -26,9 +25,10 @@ from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan, Reason, Refusal, StartBound
 from cotenant.core.placement import BestFit
+from cotenant.core.policy import Policy
 from cotenant.core.quota.usage import Charge
 from cotenant.core.scheduling.admission import Admission
-from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.scheduling.scheduler import decide, schedule
 from cotenant.core.snapshot.accounting import Accounting
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.actions.elastic import grow, growth_order
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
@@ -15,6 +14,7 @@ from cotenant.core.model.plan import Admit, Evict, Resize
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.actions import evict
 from cotenant.core.actions.evict import VictimSet, cheapest_set, departures, find_victims, node_by_node
 from cotenant.core.allocation.allocation import Allocation, allocation_of
@@ -25,6 +24,7 @@ from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, TenantQueu
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Resize
 from cotenant.core.placement import BestFit
 from cotenant.core.quota.usage import Charge
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.accounting import Accounting
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.actions.nominations import is_free, kept_place
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.cycle.accounts import Accounts
@@ -15,6 +14,7 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, Node, Placement
 from cotenant.core.model.plan import Evict, EvictionKind, Reason
 from cotenant.core.placement import BestFit
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot

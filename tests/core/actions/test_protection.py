@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Verdict
 from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 POLICY = Policy(protected_runtime_s=300)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import Policy
 from cotenant.core.actions.tenure import Tenures, guarantees_beside, waits_since
 from cotenant.core.actions.victims import JobParts
 from cotenant.core.allocation.request import Request
@@ -17,6 +16,7 @@ from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.policy import Policy
 from cotenant.core.snapshot.accounting import Accounting
 from tests.support.clusters import make_job, make_node, make_placement, make_queue
 

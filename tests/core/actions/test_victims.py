@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import Policy, schedule
 from cotenant.core.actions.victims import CandidateFinder, not_yet_leaving, surplus_stretches
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
@@ -22,9 +21,11 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.model.plan import Evict, EvictionKind
+from cotenant.core.policy import Policy
 from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.quota.usage import Charge
 from cotenant.core.runtimes.learned import NOTHING_LEARNED
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.accounting import Accounting
 from tests.support.clusters import (
     UNPROTECTED,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core import Policy
 from cotenant.core.model.formatting import format_instant
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Evict, EvictionKind, Reason
+from cotenant.core.policy import Policy
 from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.state.facts import BookingGone, BookingObserved
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import Policy
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.search import PlacementResult, find
@@ -14,6 +13,7 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Reason, Refusal
 from cotenant.core.placement import BestFit
+from cotenant.core.policy import Policy
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.core.worlds.held_amounts import same_ledger, same_usage

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.policy import DEFAULT
 from cotenant.core.scheduling import admission
-from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.scheduling.scheduler import decide, schedule
 from cotenant.core.state.facts import NodeObserved
 from tests.support.call_count import calls
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue

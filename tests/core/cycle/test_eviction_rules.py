@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import Policy
 from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
+from cotenant.core.policy import Policy
 from cotenant.core.quota.tree import QueueTree
 from tests.support.clusters import make_job, make_queue
 

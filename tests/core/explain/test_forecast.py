@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import Policy
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
@@ -18,6 +17,7 @@ from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import GpuRequest, Job
 from cotenant.core.model.plan import Evict, EvictionKind
+from cotenant.core.policy import Policy
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot

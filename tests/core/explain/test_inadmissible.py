@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.allocation.request import Request
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import GpuRequest, Job, Quota, TenantQueue, UserLimit
 from cotenant.core.model.plan import Reason, Refusal
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.accounting import Accounting
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import Policy, schedule
 from cotenant.core.explain.pending_reason import waiting_for_eviction
 from cotenant.core.model.objects import (
     GpuRequest,
@@ -21,6 +20,8 @@ from cotenant.core.model.objects import (
     VolumePlaces,
 )
 from cotenant.core.model.plan import Reason, Refusal, Verdict
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8, limit=8)

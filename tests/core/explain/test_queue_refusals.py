@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Reason
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8, limit=8)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import GpuRequest, Job, Node, Spread, Topology, TopologyMode
 from cotenant.core.model.plan import Reason
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 
 

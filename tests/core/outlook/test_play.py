@@ -10,11 +10,12 @@ from statistics import median
 
 import pytest
 
-from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import Job, JobKey, Placement, TimeOrder
 from cotenant.core.model.plan import Plan
 from cotenant.core.outlook.play import Play
 from cotenant.core.placement import BestFit
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.simulator.engine import simulate
 from cotenant.simulator.job_run import Costs

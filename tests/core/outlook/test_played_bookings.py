@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import Policy
 from cotenant.core.model.objects import Job, JobKey, TimeOrder
 from cotenant.core.outlook.estimates import Outlook
 from cotenant.core.outlook.play import Play
 from cotenant.core.outlook.played_bookings import BookingCalendar
 from cotenant.core.placement import BestFit
+from cotenant.core.policy import Policy
 from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import BookingObserved

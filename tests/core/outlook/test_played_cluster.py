@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import Policy
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import find
@@ -14,6 +13,7 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.outlook.played_cluster import PlayedCluster
 from cotenant.core.placement import BestFit
+from cotenant.core.policy import Policy
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 1_000.0

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import Policy
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.outlook.played_cluster import PlayedCluster
 from cotenant.core.outlook.turns import Turns
 from cotenant.core.placement import BestFit
+from cotenant.core.policy import Policy
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 POLICY = Policy(placer=BestFit(), protected_runtime_s=0)

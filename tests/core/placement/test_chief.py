@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, Node, Placement, Quota, Spread, Topology, TopologyMode
 from cotenant.core.model.plan import Admit
 from cotenant.core.placement.chief import chief_capacity, chief_first, chief_row, gangs_with_chief
 from cotenant.core.placement.shapes import Shape, chief_of, worker_shape
+from cotenant.core.scheduling.scheduler import schedule
 from tests.core.worlds.recount import check_nothing_is_overcommitted
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 

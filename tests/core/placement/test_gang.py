@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, Node, TenantQueue, Topology, TopologyMode
@@ -23,6 +22,7 @@ from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.scoring import Scores
 from cotenant.core.placement.shapes import Shape, chief_of, worker_shape
 from cotenant.core.placement.spreading import crowding
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.state.facts import NodeObserved
 from tests.core.worlds.test_properties import ZONES, clusters, spreads_below
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue, make_snapshot

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import GpuRequest, Sharing
 from cotenant.core.model.plan import Admit, Reason
@@ -19,6 +18,7 @@ from cotenant.core.placement.fitting import Tenancy, shares_per_gpu
 from cotenant.core.placement.gang import max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest
 from cotenant.core.placement.shapes import Shape
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 HALVES = GpuRequest(count=2, memory_milli=500)

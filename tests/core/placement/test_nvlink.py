@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Job, Node, Placement
 from cotenant.core.model.plan import Admit
 from cotenant.core.placement.gang_request import NodeAssignment
 from cotenant.core.placement.nvlink import link_levels, linkage, peers_first
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.state.facts import NodeObserved
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.allocation.allocation import allocation_of
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, Node
 from cotenant.core.model.plan import Admit, Plan, Reason
 from cotenant.core.quota.tree import QueueTree
+from cotenant.core.scheduling.scheduler import schedule
 from tests.core.worlds.held_amounts import same_ledger
 from tests.core.worlds.recount import check_nothing_is_overcommitted
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, Node, Spread, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Reason
@@ -20,6 +19,7 @@ from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest, capacity_per_node, domains_of
 from cotenant.core.placement.shapes import Shape, worker_shape
+from cotenant.core.scheduling.scheduler import schedule
 from tests.core.worlds.test_properties import LEVELS, clusters
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import Policy, schedule
 from cotenant.core.allocation.request import Request, options_of
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Job, Quota
 from cotenant.core.model.plan import Admit
+from cotenant.core.policy import Policy
 from cotenant.core.queueing.fair_share import (
     DominantShares,
     borrowed,
@@ -23,6 +23,7 @@ from cotenant.core.queueing.fair_share import (
 )
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import DecayedBorrowing
 from tests.support.clusters import make_job, make_node, make_queue, make_snapshot
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Reason, Resize
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import UNPROTECTED, make_job, make_node, make_placement, make_queue, make_snapshot
 
 TOP = make_queue("top", guaranteed=4)

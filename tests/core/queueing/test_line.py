@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Job, PendingBounds
 from cotenant.core.model.plan import Reason
 from cotenant.core.queueing.line import Line, form_lines, outside_lines
 from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.quota.tree import QueueTree
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.call_count import calls
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue, make_snapshot
 

@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.failover import BorrowingRecord
 from cotenant.core.model.measure import Amounts
 from cotenant.core.queueing.usage_history import UsageHistory
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import DecayedBorrowing
 from cotenant.core.state.facts import QueueGone, QueueObserved
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue

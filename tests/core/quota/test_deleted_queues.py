@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan
 from cotenant.core.quota.deleted_queues import with_deleted
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 ORG = make_queue("org", guaranteed=4, limit=4, namespaces=frozenset())

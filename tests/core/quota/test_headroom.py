@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.measure import Amounts, BindingLimit, Measure
@@ -23,6 +22,7 @@ from cotenant.core.quota.headroom import (
 )
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
+from cotenant.core.scheduling.scheduler import schedule
 from tests.core.quota.quota_trees import A100, H100, MEMORY, of_users, tree_of
 from tests.core.worlds.held_amounts import same_usage
 from tests.support.clusters import make_job, make_node, make_queue, make_snapshot

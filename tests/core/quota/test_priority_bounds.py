@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import TenantQueue
 from cotenant.core.model.plan import Evict, Reason
 from cotenant.core.quota.priority_bounds import PriorityBounds
 from cotenant.core.quota.tree import QueueTree
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 TOP = make_queue("top", guaranteed=1)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.measure import Amounts
 from cotenant.core.model.objects import Quota, Topology, TopologyMode, UserLimit
 from cotenant.core.model.plan import Admit, Evict, Reason
 from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.quota.usage import Charge, Usage
+from cotenant.core.scheduling.scheduler import schedule
 from tests.core.quota.quota_trees import A100, H100, MEMORY, of_users, tree_of
 from tests.core.worlds.held_amounts import same_usage
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot

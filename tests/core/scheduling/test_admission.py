@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import Policy, schedule
 from cotenant.core.cycle.booked_places import BookedPlaces
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
@@ -14,7 +13,9 @@ from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.explain.pending_reason import explain
 from cotenant.core.model.objects import GpuRequest, Job, Placement, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Refusal
+from cotenant.core.policy import Policy
 from cotenant.core.scheduling.admission import Admission
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import UNPROTECTED, make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED, BLUE = make_queue("red", guaranteed=8), make_queue("blue", guaranteed=0)

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import Job, Node, Sharing, TenantQueue, TopologyMode
 from cotenant.core.model.plan import Admit, Plan, Verdict
 from cotenant.core.placement import BestFit, Packing
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.core.worlds.test_properties import clusters
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import Job, TimeOrder
 from cotenant.core.placement.shapes import Shape
+from cotenant.core.policy import Policy
 from cotenant.core.queueing.fair_share import DominantShares
 from cotenant.core.quota.usage import Usage
 from cotenant.core.runtimes.learned import LearnedRuntimes
 from cotenant.core.scheduling.decision import Decision, Standings
-from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.scheduling.scheduler import decide, schedule
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import DecayedBorrowing, Snapshot
 from cotenant.core.state.facts import NodeObserved, QueueObserved

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Admit
-from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import decide, schedule
 from cotenant.core.scheduling.start_bounds import UNKNOWN
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import Policy, schedule
 from cotenant.core.model.objects import Job, Quota
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.core.scheduling.test_advice import edited, is_started, with_job
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot

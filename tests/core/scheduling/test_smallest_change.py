@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import DEFAULT, Policy, schedule
 from cotenant.core.model.objects import (
     GpuRequest,
     Job,
@@ -21,6 +20,8 @@ from cotenant.core.model.objects import (
     TopologyMode,
 )
 from cotenant.core.model.plan import Reason
+from cotenant.core.policy import DEFAULT, Policy
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import Policy, schedule
 from cotenant.core.explain.spec_changes import SpecChange
 from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.model.plan import Plan, Reason, StartBound, Verdict
+from cotenant.core.policy import Policy
 from cotenant.core.scheduling.advice import Told, tell
 from cotenant.core.scheduling.known import open_cycle
-from cotenant.core.scheduling.scheduler import place, take_turns
+from cotenant.core.scheduling.scheduler import place, schedule, take_turns
 from tests.core.worlds.held_amounts import same_ledger, same_usage
 from tests.core.worlds.test_properties import clusters
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue, make_snapshot

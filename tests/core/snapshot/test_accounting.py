@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import Job, Node, TenantQueue
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.accounting import Accounting, AccountingCache
 from cotenant.core.state.facts import NodeGone, NodeObserved
 from tests.core.worlds.held_amounts import same_ledger, same_usage

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import ClusterState
 from cotenant.core.model.failover import FailoverState
 from cotenant.core.model.objects import GpuRequest, Job, Node, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind, Plan
 from cotenant.core.state.changes import is_change_of_job, is_change_of_queue
+from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import (
     ClusterFact,
     JobGone,

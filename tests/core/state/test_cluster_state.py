@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core import ClusterState, schedule
 from cotenant.core.model.failover import FailoverState
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Plan, Resize
+from cotenant.core.scheduling.scheduler import schedule
+from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import (
     ClusterFact,
     JobGone,

@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import ClusterState
 from cotenant.core.model.failover import BorrowingRecord, FailoverState
 from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.model.plan import Action, Admit, Plan, Reason
 from cotenant.core.queueing.fair_share import borrowed
 from cotenant.core.snapshot.accounting import Accounting
+from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import NodeObserved, QueueObserved
 from tests.core.worlds.test_properties import clusters
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue

@@ -25,9 +25,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from cotenant.core import Policy
 from cotenant.core.model.objects import WHOLE, Job, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind, Plan
+from cotenant.core.policy import Policy
 from tests.core.worlds.recount import check_limits, check_nothing_is_overcommitted
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import Gpu, GpuRequest, GrantedGpu, Job, Node, Sharing
 from cotenant.core.model.plan import Admit, Reason
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 AMD, TPU = "amd.com/gpu", "google.com/tpu"

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from cotenant.core import Policy
 from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind
+from cotenant.core.policy import Policy
 from tests.support.clusters import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue
 
 MINUTE = 60.0

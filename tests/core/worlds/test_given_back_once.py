@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core import DEFAULT, Policy, schedule
 from cotenant.core.model.objects import Job, Node, TenantQueue, TimeOrder
 from cotenant.core.model.plan import Admit, Evict, Plan, Resize
+from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.quota.bookings import BookingTerms
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.state.facts import BookingObserved, NodeObserved
 from tests.core.worlds.recount import check_nothing_is_overcommitted
 from tests.support.clusters import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot

@@ -14,9 +14,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, Sharing, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, EvictionKind
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.state.facts import NodeGone, NodeObserved
 from tests.core.worlds.held_amounts import same_ledger, same_usage

@@ -8,7 +8,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.core import schedule
 from cotenant.core.model.objects import (
     MUCH_SCRATCH,
     GpuRequest,
@@ -22,6 +21,7 @@ from cotenant.core.model.objects import (
     TopologyMode,
 )
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Resize
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.core.worlds.recount import check_limits, check_nothing_is_overcommitted
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core import Policy
 from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Admit, Evict, EvictionKind, Verdict
+from cotenant.core.policy import Policy
 from cotenant.core.scheduling.start_bounds import UNKNOWN
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 

@@ -81,7 +81,7 @@ def settings_of(args: argparse.Namespace, documents: list[Mapping[str, Any]]) ->
 
 def play(args: argparse.Namespace, read: Scenario, settings: Settings, where: str) -> int:
     from cotenant.cli.simulation import installation
-    from cotenant.core import schedule
+    from cotenant.core.scheduling.scheduler import schedule
     from cotenant.simulator import engine, report
 
     changed = installation.changed(settings)

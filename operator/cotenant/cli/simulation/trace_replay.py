@@ -131,8 +131,8 @@ def ignored_jobs(documents: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def play(name: str, trace: Trace, scenario: Scenario, settings: Settings, args: argparse.Namespace) -> Played:
-    from cotenant.core import schedule
     from cotenant.core.model.objects import TimeOrder
+    from cotenant.core.scheduling.scheduler import schedule
     from cotenant.simulator import engine
     from cotenant.simulator.comparison import Played
     from cotenant.simulator.job_run import Costs

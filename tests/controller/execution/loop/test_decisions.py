@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cotenant.controller.execution.loop.decisions import Decisions
-from cotenant.core import Policy, schedule
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import ToyCluster, make_job, make_node, make_queue
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cotenant.controller.reports.queues.local_queue_status import local_statuses
-from cotenant.core import schedule
 from cotenant.core.model.objects import Job, Quota, TenantQueue
 from cotenant.core.model.plan import Admit
+from cotenant.core.scheduling.scheduler import schedule
 from tests.support.clusters import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NODES = [make_node("a", gpus=2, gpu_class="A100"), make_node("h", gpus=4, gpu_class="H100")]
