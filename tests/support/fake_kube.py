@@ -171,6 +171,15 @@ class FakeKube:
         self._history.note(resource, WatchEvent("DELETED", document, self._version))
         return Reply(Outcome.DONE, document if resource == kube.PODS else {"kind": "Status", "status": "Success"})
 
+    def snapshot(self) -> Callable[[], None]:
+        """What restores etcd as it is now: later objects are gone, versions begin again, and no watch gets an event."""
+        objects, version = dict(self._objects), self._version
+
+        def restore() -> None:
+            self._objects, self._version, self._events = dict(objects), version, []
+
+        return restore
+
     def deliver(self, put: Callable[[Resource, Document, bool], None]) -> None:
         """Hand on what the watch has not handed on yet: (resource, object, deleted), in the order of the writes."""
         events, self._events = self._events, []

@@ -51,3 +51,14 @@ them, because it asks for a label that they do not have, or that one of theirs b
       ? e.key in ['cotenant.dev/job', 'cotenant.dev/job-uid', 'cotenant.dev/attempt', 'cotenant.dev/node-rank', 'cotenant.dev/queue']
       : (e.operator in ['In', 'Exists'] && !e.key.startsWith('cotenant.dev/')))
 {{- end }}
+
+{{/* In CEL: a key of labels or annotations that Cotenant gives a meaning, given the key as k. */}}
+{{- define "cotenant.ownKey" -}}
+(k.matches('(^|[.])cotenant[.]dev/') || k == 'app.kubernetes.io/managed-by')
+{{- end }}
+
+{{/* In CEL: of labels or annotations (before and after, each as CEL) none is changed or removed, and none of Cotenant's is
+added. Others may be: webhooks of Kyverno or Gatekeeper add theirs to every object, also to what the operator writes. */}}
+{{- define "cotenant.keepsOwnKeys" -}}
+({{ .before }}.all(k, {{ .after }}[?k] == optional.of({{ .before }}[k])) && {{ .after }}.all(k, k in {{ .before }} || !{{ include "cotenant.ownKey" . }}))
+{{- end }}

@@ -58,6 +58,45 @@ def test_every_field_has_one_type_and_no_reference(resource: kinds.CustomResourc
     assert [path for path, node in nodes if {"$ref", "anyOf", "oneOf", "allOf", "title"} & node.keys()] == []
 
 
+def filled_in(schema: dict[str, Any], given: Any, path: str = "") -> list[str]:
+    """Fields that the API server writes into this object by their defaults."""
+    if isinstance(given, list):
+        return [found for one in given for found in filled_in(schema["items"], one, f"{path}[]")]
+    added = []
+    for name, node in schema.get("properties", {}).items():
+        if "default" in node and name not in given:
+            added.append(f"{path}.{name}")
+        value = given.get(name, node.get("default"))
+        if isinstance(value, dict | list):
+            added += filled_in(node, value, f"{path}.{name}")
+    return added
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "known"),
+    [
+        (
+            "TrainingJob",
+            {"gpu": {}, "runtime": {}},
+            ".suspend .gpu.sharing .runtime.rayTrain .runtime.strategy .runtime.collective .runtime.precision"
+            " .runtime.gpuProcesses .gracePeriod .retries",
+        ),
+        ("Session", {"gpu": {}}, ".gpu.sharing .idleTimeout .maxLifetime .gracePeriod .suspend"),
+        (
+            "Queue",
+            {"quotas": [{}]},
+            ".weight .quotas[].guaranteed .maxPending .maxPending.jobs .maxPending.workers .consolidation",
+        ),
+    ],
+    ids=["TrainingJob", "Session", "Queue"],
+)
+def test_of_later_fields_none_is_written_into_every_object(kind: str, spec: dict[str, Any], known: str) -> None:
+    """An operator of the release before refuses them (`NOT_FILLED_IN`): these are the fields of the first release."""
+    (resource,) = (one for one in kinds.RESOURCES if one.kind == kind)
+    schema = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert sorted(filled_in(schema, spec)) == sorted(known.split())
+
+
 def test_every_list_and_text_of_a_spec_has_a_longest_length() -> None:
     unbounded = []
     for resource in kinds.RESOURCES:

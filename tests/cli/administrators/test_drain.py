@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from cotenant.cli.administrators import drain
-from cotenant.cli.errors import EXIT_UNAVAILABLE, UserError
+from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, UserError
 from cotenant.cli.terminal.connection import Connection
 
 
@@ -20,8 +20,12 @@ class Cluster:
     """One node with the pods of two jobs; `left` says after how many looks they have left. `silent`: its agent is gone,
     and its last report stays."""
 
-    def __init__(self, left: int = 1, *, refused: str = "", silent: bool = False) -> None:
+    def __init__(
+        self, left: int = 1, *, refused: str = "", refusals: int = 99, code: int = EXIT_REFUSED, silent: bool = False
+    ) -> None:
+        """The eviction `refused` is refused `refusals` times."""
         self.left, self.refused, self.silent = left, refused, silent
+        self.refusals, self.code = refusals, code
         self.done: list[tuple[str, Any]] = []
 
     def read(self, path: str) -> dict[str, Any]:
@@ -40,8 +44,9 @@ class Cluster:
         self.done.append((path, body))
 
     def call(self, method: str, path: str, body: Any) -> None:
-        if path == self.refused:
-            raise UserError("a budget forbids it")
+        if path == self.refused and self.refusals:
+            self.refusals -= 1
+            raise UserError("a budget forbids it", self.code)
         self.done.append((method, path))
 
     def post(self, _: str, body: Any) -> dict[str, Any]:
@@ -77,11 +82,19 @@ def test_where_the_agent_is_silent_pods_are_looked_at(capsys: pytest.CaptureFixt
     assert "no pod of a job is left; its agent is silent" in capsys.readouterr().out
 
 
-def test_an_eviction_that_is_refused_ends_no_drain(capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = Cluster(refused="/api/v1/namespaces/red/pods/a-1-0/eviction")
+def test_an_eviction_that_a_budget_forbids_is_tried_again_until_it_is_allowed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = Cluster(left=3, refused="/api/v1/namespaces/red/pods/a-1-0/eviction", refusals=2)
     assert drain.drain(cast("Connection", cluster), "n1", 60.0) == 0
-    assert cluster.done[1:] == evictions("b-1-0")
-    assert "red/a-1-0: a budget forbids it" in capsys.readouterr().err
+    assert cluster.done[1:] == evictions("b-1-0", "a-1-0")
+    assert capsys.readouterr().err.count("red/a-1-0: a budget forbids it; tried again until it leaves") == 1
+
+
+def test_a_pod_that_has_left_by_itself_is_not_evicted_again(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster(refused="/api/v1/namespaces/red/pods/a-1-0/eviction", code=EXIT_NOT_FOUND)
+    assert drain.drain(cast("Connection", cluster), "n1", 60.0) == 0
+    assert (cluster.done[1:], capsys.readouterr().err) == (evictions("b-1-0"), "")
 
 
 def test_without_the_operator_a_drain_is_still_possible(capsys: pytest.CaptureFixture[str]) -> None:

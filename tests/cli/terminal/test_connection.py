@@ -201,6 +201,14 @@ async def test_the_sdk_asks_the_plugin_once_more_too(api: ApiServer, plugged: Pa
             (502, b'{"kind": "Status", "reason": "BadGateway", "message": "cluster west: it does not answer"}'),
             (5, "cotenant: cluster west: it does not answer"),
         ),
+        (
+            (
+                429,
+                b'{"kind": "Status", "reason": "TooManyRequests", "message": "Cannot evict pod", "details": {"causes":'
+                b' [{"reason": "DisruptionBudget", "message": "The disruption budget all needs 2 healthy pods"}]}}',
+            ),
+            (1, "a PodDisruptionBudget does not allow it now (The disruption budget all needs 2 healthy pods)"),
+        ),
     ],
     ids=[
         "no such API",
@@ -216,6 +224,7 @@ async def test_the_sdk_asks_the_plugin_once_more_too(api: ApiServer, plugged: Pa
         "no leader",
         "broken",
         "another cluster",
+        "a disruption budget",
     ],
 )
 def test_every_refusal_has_a_sentence_and_an_exit_code(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,32 @@ def test_a_list_says_what_is_gone_and_whether_versions_began_anew(
     assert versions.take_list(PODS, listing, put) == (restored, gone)
     assert versions.is_known(QUEUES, "q", "q")
     assert [versions.is_gone(uid) for uid in gone] == [True] * len(gone)
+
+
+@pytest.mark.parametrize(
+    ("known_before", "restored"),
+    [(9, True), (8, False)],
+    ids=["only a restore makes a list older than what was known", "what came while it was on its way is only newer"],
+)
+def test_a_restore_of_a_snapshot_that_is_newer_than_the_last_list_is_noticed(known_before: int, restored: bool) -> None:
+    versions = ObjectVersions()
+    versions.take_list(PODS, listed(5), lambda resource, document: None)
+    for uid, version in [("a", 8), ("b", 9)]:
+        versions.note(PODS, uid, uid, version)
+    versions.note_gone(PODS, "a", "a")
+    listing = replace(listed(8), newer_than=known_before)
+    assert versions.take_list(PODS, listing, lambda resource, document: None)[0] is restored
+    assert (versions.is_gone("a"), versions.note(PODS, "a", "a", 7)) == (not restored, True)
+
+
+def test_each_kind_notices_a_restore_by_its_own_list() -> None:
+    versions = ObjectVersions()
+    for kind in (PODS, QUEUES):
+        versions.note(kind, "x", "x", 9)
+    for kind in (PODS, QUEUES):
+        listing = replace(listed(8), newer_than=versions.newest(kind))
+        assert versions.take_list(kind, listing, lambda resource, document: None)[0]
+        assert versions.newest(kind) == 0
 
 
 @given(

@@ -198,7 +198,7 @@ def test_what_is_left_out_is_filled_in(server: Server) -> None:
     assert server.dry_run(document, "TrainingJob").body["spec"] == {
         "queue": "team-a",
         "suspend": False,
-        "gpu": {"count": 1, "sharing": "Queue", "autoSize": False},
+        "gpu": {"count": 1, "sharing": "Queue"},
         "runtime": {
             "entrypoint": "train:main",
             "rayTrain": False,
@@ -209,5 +209,4 @@ def test_what_is_left_out_is_filled_in(server: Server) -> None:
         },
         "gracePeriod": "30s",
         "retries": 0,
-        "spillover": "Auto",
     }

@@ -25,6 +25,7 @@ from cotenant.api.resources.object_meta import ApiVersion, ObjectMeta
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.scalars.amounts import Delay, Duration, GracePeriod
 from cotenant.api.scalars.fields import (
+    NOT_FILLED_IN,
     PRIORITY_ONCE,
     Bool,
     Label,
@@ -102,9 +103,9 @@ class TrainingJobSpec(Model):
     """How often it is started again after a fault of its own. Faults of the platform and evictions do not count."""
     ttl_after_finished: Delay | None = None
     """The job is deleted this long after it has finished. Default: never."""
-    spillover: Spillover = Spillover.AUTO
-    """Whether the job may run on another cluster that its queue names: `Never`; `Auto`, if it mounts and names nothing
-    of its namespace; `Always`, if ConfigMaps, Secrets and claims of the same names exist there too.
+    spillover: Annotated[Spillover, NOT_FILLED_IN] = Spillover.AUTO
+    """Whether the job may run on another cluster that its queue names: `Never`; `Auto` (default), if it mounts and
+    names nothing of its namespace; `Always`, if ConfigMaps, Secrets and claims of the same names exist there too.
     """
 
     RULES: ClassVar[tuple[Rule, ...]] = (

@@ -20,6 +20,16 @@ Str: TypeAlias = Annotated[str, Strict()]
 Int: TypeAlias = Annotated[int, Strict()]
 
 
+def _without_default(schema: JsonDict) -> None:
+    schema.pop("default", None)
+
+
+NOT_FILLED_IN: Any = Field(json_schema_extra=_without_default)
+"""Of a field that was added after the first release and has a default: the API server does not write it into every
+object. An operator of the release before, during an upgrade or after a rollback, refuses fields that it does not know.
+"""
+
+
 def whole(least: int, most: int) -> Any:
     """Metadata of a whole number within bounds."""
     return Strict(), Field(ge=least, le=most)

@@ -15,7 +15,7 @@ from cotenant import names
 from cotenant.cli.administrators import drain_gpu
 from cotenant.cli.administrators.gpu_shares import is_silent
 from cotenant.cli.administrators.gpus import GPU_NODES
-from cotenant.cli.errors import EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
+from cotenant.cli.errors import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE, UserError
 from cotenant.cli.queries.cluster_whatif import sentences
 from cotenant.cli.terminal.clock import clock
 from cotenant.cli.terminal.cluster_verb import add_timeout, cluster_verb
@@ -83,8 +83,7 @@ def drain(connection: Connection, node: str, timeout_s: float) -> int:
     cordon(connection, node, cordoned=True)
     print(f"{node}: takes no more jobs", flush=True)
     pods = f"/api/v1/pods?fieldSelector=spec.nodeName={node}&labelSelector={names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
-    for pod in running(connection, pods):
-        evict(connection, pod)
+    refused = [pod for pod in running(connection, pods) if not evict(connection, pod)]
     for found in looks(connection, f"{GPU_NODES}/{node}", timeout_s):
         is_blind = is_silent(found, clock.now())
         held = jobs_of(running(connection, pods)) if is_blind else drain_gpu.holders(found)
@@ -92,19 +91,27 @@ def drain(connection: Connection, node: str, timeout_s: float) -> int:
             seen = "no pod of a job is left; its agent is silent" if is_blind else "no job holds anything"
             print(f"{node}: {seen}; `kubectl cotenant drain {node} --undo` when it is well")
             return 0
+        refused = [pod for pod in refused if not evict(connection, pod, again=True)]
     print(f"{node}: still held by {', '.join(held)}")
     return EXIT_REFUSED if timeout_s else 0
 
 
-def evict(connection: Connection, metadata: dict[str, Any]) -> None:
-    """Evict the pod. If a PodDisruptionBudget forbids it, print that and leave the pod to the next call."""
+def evict(connection: Connection, metadata: dict[str, Any], *, again: bool = False) -> bool:
+    """Evict the pod. False if it was refused, as a PodDisruptionBudget does until other pods are ready: it is tried
+    again then. The reason is printed at the first time.
+    """
     namespace, name = metadata["namespace"], metadata["name"]
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
     try:
         connection.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body)
-        print(f"{namespace}/{name}: asked to save and leave", flush=True)
     except UserError as error:
-        print(f"{namespace}/{name}: {error}", file=sys.stderr)
+        if error.exit_code == EXIT_NOT_FOUND:  # it has left by itself
+            return True
+        if not again:
+            print(f"{namespace}/{name}: {error}; tried again until it leaves", file=sys.stderr)
+        return False
+    print(f"{namespace}/{name}: asked to save and leave", flush=True)
+    return True
 
 
 def running(connection: Connection, pods: str) -> list[dict[str, Any]]:

@@ -61,6 +61,8 @@ def refusal(code: int, text: bytes, path: str, *, is_question: bool) -> UserErro
     if code in {401, 403}:
         hint = _who_may(str((document.get("details") or {}).get("kind")), message)
         return UserError((message or "the API server does not know you") + hint, EXIT_FORBIDDEN)
+    if code == 429 and (budget := _disruption_budget(document)):
+        return UserError(f"a PodDisruptionBudget does not allow it now ({budget})")
     if code in {429, 503, 504} and is_question:
         return UserError(
             f"the operator does not answer now ({message}); its leader may be changing: ask again in some seconds."
@@ -79,6 +81,12 @@ def refusal(code: int, text: bytes, path: str, *, is_question: bool) -> UserErro
         return UserError(f"the operator refused the question ({code}): {message}")
     refused = f"the API server refused it ({code}): {message}"
     return BadRequestError(refused) if code == 400 else UserError(refused)
+
+
+def _disruption_budget(document: dict[str, Any]) -> str:
+    """What a refused eviction says about the budget that forbids it; empty if the server is only busy."""
+    causes = (document.get("details") or {}).get("causes") or ()
+    return next((str(one.get("message") or "") for one in causes if one.get("reason") == "DisruptionBudget"), "")
 
 
 def _who_may(kind: str, message: str) -> str:

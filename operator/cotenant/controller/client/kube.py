@@ -101,6 +101,8 @@ class Listing:
     """A list. `items` may be built at each iteration, so read it once."""
     version: int
     """resourceVersion of the list: an object that is not in it, and is not newer, is gone."""
+    newer_than: int = 0
+    """The newest version that was known before the list was asked for. Only a restore of etcd makes a list older."""
 
 
 @dataclass(frozen=True, slots=True)

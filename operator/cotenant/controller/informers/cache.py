@@ -127,13 +127,16 @@ class ObjectCache:
         """Take in a whole list, and drop what is gone."""
         restored, gone = self._versions.take_list(resource, listing, self.put)
         if restored:
-            log.warning("the list of %s is older than the one before: etcd was restored, everything counts as new",
+            log.warning("the list of %s is older than what was seen: etcd was restored, everything counts as new",
                         resource.plural)  # fmt: skip
             self.mark_all_changed()
         for key in gone:
             self._drop(resource, key)
         if gone:
             self._wake()
+
+    def newest_version(self, resource: Resource) -> int:
+        return self._versions.newest(resource)
 
     def remove(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """Drop an object of which the API server has said that it does not exist."""

@@ -2,7 +2,8 @@
 
 Watch events, lists and the answers to our own writes overtake each other. The newest version of an object wins, and a
 deleted uid never comes back (`tombstones`). A restore of etcd from a snapshot breaks both rules: versions start again
-at a smaller number, and deleted objects exist again. A list with a smaller version than the one before reveals that.
+at a smaller number, and deleted objects exist again. A list reveals that if its version is smaller than that of the
+list before, or than one that was seen before the list was asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ class ObjectVersions:
         """(plural, namespace/name) → (uid, version)."""
         self._listed: dict[str, int] = {}
         """Plural → version of its last list."""
+        self._newest: dict[str, int] = {}
+        """Plural → newest version of an object. A restore that another kind revealed leaves it: each kind has listeners
+        of its own, and its next list tells them.
+        """
         self._tombstones = Tombstones()
 
     def take_list(
@@ -29,10 +34,11 @@ class ObjectVersions:
         A known object that is missing from the list is gone, unless it is newer than the list. After a list of another
         history, everything is news. A list of a kind that does not exist has the version 0, and everything is gone.
         """
-        restored = 0 < listing.version < self._listed.get(resource.plural, 0)
+        restored = 0 < listing.version < max(self._listed.get(resource.plural, 0), listing.newer_than)
         if restored:
             self._seen = {name: (uid, -1) for name, (uid, _) in self._seen.items()}
             self._tombstones, self._listed = Tombstones(), {}
+            self._newest[resource.plural] = 0
         self._listed[resource.plural] = listing.version
         present = set()
         for document in listing.items:
@@ -46,6 +52,10 @@ class ObjectVersions:
         for key, uid in gone:
             self.note_gone(resource, key, uid)
         return restored, [key for key, _ in gone]
+
+    def newest(self, resource: Resource) -> int:
+        """The newest version that was seen of an object of this kind."""
+        return self._newest.get(resource.plural, 0)
 
     def is_gone(self, uid: str) -> bool:
         """True if an object with this uid was deleted."""
@@ -62,6 +72,7 @@ class ObjectVersions:
         if known is not None and known[0] == uid and version <= known[1]:
             return False
         self._seen[resource.plural, key] = (uid, version)
+        self._newest[resource.plural] = max(version, self.newest(resource))
         return True
 
     def note_gone(self, resource: Resource, key: str, uid: str) -> bool:

@@ -46,6 +46,22 @@ async def test_a_job_that_was_deleted_while_kopfs_watch_was_broken_is_gone_soon_
     assert list(replica.operator.cache.jobs) == ["red/left"]
 
 
+async def test_a_restore_of_etcd_from_a_snapshot_after_the_last_list_is_noticed_at_the_next_list() -> None:
+    replica = Replica()
+    feed, kube = replica.operator.feed, replica.kube
+    submit(kube, "listed")
+    await feed.resync()
+    submit(kube, "deleted")
+    kube.deliver(feed.on_event)
+    restore = kube.snapshot()
+    kube.remove(TRAINING_JOBS, "deleted", "red")
+    submit(kube, "later")
+    kube.deliver(feed.on_event)
+    restore()
+    await feed.resync()
+    assert sorted(replica.operator.cache.jobs) == ["red/deleted", "red/listed"]
+
+
 async def test_kopf_begins_anew_with_a_kind_whose_definition_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
     replica, missing, watched = Replica(), {SWEEPS}, list[bool]()
     listed = replica.kube.list

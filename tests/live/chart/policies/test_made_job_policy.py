@@ -192,8 +192,18 @@ def test_what_the_operator_makes_is_taken(people: People, place: int) -> None:
     document = list(made_by_the_operator())[place]
     document["metadata"].pop("namespace", None)
     assert people.create(document, OPERATOR) == ""
+    marked = {kind: document["metadata"].get(kind, {}) | added for kind, added in BY_A_WEBHOOK.items()}
+    assert people.create(document | {"metadata": document["metadata"] | marked}, OPERATOR) == ""
 
 
+@pytest.mark.parametrize(("kind", "name"), [("TrainingJob", "own"), ("Session", "nb")])
+def test_what_the_operator_suspends_may_get_what_a_webhook_gives_every_object(
+    people: People, kind: str, name: str
+) -> None:
+    assert people.change(kind, name, {"spec": {"suspend": True}, "metadata": BY_A_WEBHOOK}, OPERATOR) == ""
+
+
+BY_A_WEBHOOK: Document = {"labels": {"cost-center": "r-and-d"}, "annotations": {"example.com/mutated": "by a policy"}}
 OWNED, WRITES = "is made for one object, which controls it", "of a TrainingJob the operator writes"
 MAKING: dict[str, tuple[Document, str]] = {
     "for nobody": ({}, OWNED),
@@ -203,7 +213,7 @@ MAKING: dict[str, tuple[Document, str]] = {
     "for a Sweep of another group": ({"ownerReferences": [owner(apiVersion="example.com/v1")]}, OWNED),
     "for one that does not control it": ({"ownerReferences": [owner(controller=False)]}, OWNED),
     "that never goes": ({"ownerReferences": [owner()], "finalizers": ["example.com/stay"]}, "none with finalizers"),
-    "with a word of its own": ({"ownerReferences": [owner()], "annotations": {"note": "x"}}, WRITES),
+    "that is to end": ({"ownerReferences": [owner()], "annotations": {names.ANNOTATION_STOP: "x"}}, WRITES),
 }
 
 
@@ -301,6 +311,23 @@ def test_a_stolen_token_suspends_a_session_and_writes_nothing_else_into_it(peopl
     change = {"spec": {"suspend": True, field: SESSION[field]}}
     answer = people.change("Session", "nb", change, OPERATOR)
     assert "the operator suspends Sessions that are idle, and writes nothing else" in answer or "Invalid" in answer
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"annotations": {names.ANNOTATION_USER: "mallory"}},
+        {"annotations": {names.ANNOTATION_USER: None}},
+        {"annotations": {"cotenant.dev/anything": "x"}},
+        {"labels": {"cotenant.dev/anything": "x"}},
+        {"labels": {"app.kubernetes.io/managed-by": "cotenant"}},
+        {"finalizers": ["example.com/stay"]},
+    ],
+    ids=str,
+)
+def test_a_stolen_token_changes_no_metadata_of_a_session(people: People, metadata: Document) -> None:
+    answer = people.change("Session", "nb", {"spec": {"suspend": True}, "metadata": metadata}, OPERATOR)
+    assert "denied request" in answer
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,23 @@ def test_what_the_operator_makes_is_taken(server: Server, made: Callable[[], Doc
     assert server.create(made()) == ""
 
 
+BY_A_WEBHOOK = {
+    "labels": {"cost-center": "r-and-d"},
+    "annotations": {"policies.kyverno.io/last-applied-patches": "labels.add-labels.kyverno.io: added"},
+}
+
+
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_labels_and_annotations_that_a_webhook_gives_every_object_are_no_attack(
+    server: Server, made: Callable[[], Document]
+) -> None:
+    """Policies of Kyverno and Gatekeeper mark every object, also those of the operator."""
+    document = made()
+    for kind, added in BY_A_WEBHOOK.items():
+        document["metadata"][kind] = document["metadata"].get(kind, {}) | added
+    assert server.create(document) == ""
+
+
 @pytest.mark.parametrize("namespace", [ORDINARY, "kube-system", "cotenant-system"])
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)
 def test_nothing_is_made_outside_the_namespaces_of_tenants(
@@ -245,6 +262,7 @@ SIDE_ATTACKS: dict[str, tuple[str, Change, str]] = {
     "another name": ("a token", with_metadata(name="registry"), TOKEN),
     "another key": ("a token", lambda secret: secret.update(data={"password": "eA=="}), TOKEN),
     "an annotation": ("a token", with_metadata(annotations=NAMED), TOKEN),
+    "an annotation of Cotenant": ("a token", with_metadata(annotations={"cotenant.dev/placement": "{}"}), TOKEN),
     "a Secret that changes": ("a token", lambda secret: secret.update(immutable=False), TOKEN),
     "an address": ("a Service", lambda document: document["spec"].pop("clusterIP"), HEADLESS),
     "a port of every node": ("a Service", with_spec(type="NodePort", clusterIP=""), HEADLESS),
@@ -364,7 +382,8 @@ def test_only_jobs_that_ended_and_may_go_are_deleted(
         ({"annotations": {"suspect.cotenant.dev/GPU-1": "slow"}}, True),
         ({"annotations": {"slow-reports.cotenant.dev/GPU-1": "a/a=2026-11-22T14:00:00Z"}}, True),
         ({"annotations": {"cotenant.dev/uncordon": "all"}}, False),
-        ({"labels": {"a": "b"}}, False),
+        (BY_A_WEBHOOK, True),
+        ({"labels": {"cotenant.dev/gpu-class": "H100"}}, False),
         ({"finalizers": ["example.com/stay"]}, False),
     ],
     ids=str,

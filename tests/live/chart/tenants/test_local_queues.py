@@ -15,6 +15,7 @@ pytestmark = pytest.mark.cluster
 OPERATOR = "system:serviceaccount:cotenant-system:cotenant-operator"
 PATH = "localqueues/red"
 ONLY_THE_OPERATOR = "the operator writes LocalQueues"
+MARKED = {"app.kubernetes.io/managed-by": "cotenant"}
 STATUS = {"status": {"guaranteed": "8", "used": "2.5", "free": "1", "pending": 1}}
 
 
@@ -51,8 +52,19 @@ def with_metadata(**metadata: object) -> Document:
 
 @pytest.mark.parametrize(
     "metadata",
-    [{"finalizers": ["example.com/stay"]}, {"annotations": {"a": "b"}}, {"labels": {}}, {"labels": {"a": "b"}}],
+    [
+        {"finalizers": ["example.com/stay"]},
+        {"annotations": {"cotenant.dev/user": "b"}},
+        {"labels": {}},
+        {"labels": {"a": "b"}},
+        {"labels": MARKED | {"cotenant.dev/job": "b"}},
+    ],
     ids=str,
 )
 def test_the_operator_makes_nothing_else_of_it(operator: Account, metadata: dict[str, object]) -> None:
-    assert "has its label and no other metadata" in operator.create("localqueues", with_metadata(**metadata))
+    assert "has its label, no other metadata of Cotenant" in operator.create("localqueues", with_metadata(**metadata))
+
+
+def test_it_may_get_what_a_webhook_gives_every_object(operator: Account) -> None:
+    marked = with_metadata(labels=MARKED | {"cost-center": "r-and-d"}, annotations={"example.com/mutated": "yes"})
+    assert operator.create("localqueues", marked) == ""

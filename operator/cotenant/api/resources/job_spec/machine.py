@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from cotenant.api.scalars.amounts import DeviceMemory, Fraction
-from cotenant.api.scalars.fields import Bool, Int, LabelValue, whole
+from cotenant.api.scalars.fields import NOT_FILLED_IN, Bool, Int, LabelValue, whole
 from cotenant.api.validation.rules import Model, Rule
 from cotenant.core.model.objects import Sharing, TopologyMode
 
@@ -32,7 +32,7 @@ class GpuSpec(Model):
     """A share of each GPU, as a part of its memory."""
     compute_fraction: Fraction | None = None
     """Compute of the share, of each GPU. Default: in proportion to its memory."""
-    auto_size: Bool = False
+    auto_size: Annotated[Bool, NOT_FILLED_IN] = False
     """True: once the job's peak is measured, its next attempt, and later jobs of the same name apart from a number at
     its end, take the peak and a quarter more, and never more than `memory`. The suggestion is in `status.suggestion`.
     """

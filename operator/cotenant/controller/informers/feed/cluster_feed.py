@@ -12,6 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -115,6 +116,7 @@ class ClusterFeed:
         self._listed.set()
 
     async def _list(self, resource: Resource) -> Listing:
+        known = self._cache.newest_version(resource)
         try:
             listing = await self._kube.list(resource, name=reflector.REFLECTED.get(resource, ""))
         except MissingKindError:
@@ -123,7 +125,7 @@ class ClusterFeed:
             self._missing |= {resource}
             return Listing((), 0)
         self._missing -= {resource}
-        return listing
+        return replace(listing, newer_than=known)
 
     def _replace(self, resource: Resource, listing: Listing) -> None:
         before = dict(self._cache.jobs) if resource == TRAINING_JOBS else {}
