@@ -28,6 +28,7 @@ NOT_SEEN = frozenset(
         "a mesh played by a MutatingAdmissionPolicy",
         "private registries of tenants",
         "schedulers that a platform gives every pod: GKE's `optimize-utilization`, Gardener's `bin-packing`",
+        "webhooks that put labels or annotations on every object: Kyverno, Gatekeeper, policies of Kubernetes",
     ]
 )
 """Rows of which a cluster shows no trace: they concern a namespace, a job or the way of the installation."""
