@@ -104,7 +104,7 @@ class Tenures:
         beside = [*tree.roots, *(child for above in path[1:] for child in tree.children[above])]
         taken = sum(held(queue) for queue in beside if queue not in path)
         capacity = sum(milli for (name, _), milli in tree.capacity.items() if name in classes)
-        return request.workers * min(option.cost.milli for option in request.options) <= capacity - taken
+        return request.least_milli <= capacity - taken
 
     def holds_s(self, request: Request, table: HolderTable) -> FloatArray:
         """[J] how long each job is assumed to hold its GPUs, in seconds from its start; infinity if unknown."""

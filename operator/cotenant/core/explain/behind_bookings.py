@@ -43,14 +43,13 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
 
 def starts_with_booking(booked: BookedPlaces, request: Request) -> float | None:
     """When the next booking of its own queue starts that is large enough for the request; None if there is none."""
-    milli = min((option.cost.milli for option in request.options), default=0) * request.workers
     starts = [
         place.booking.starts_at
         for place in booked.places
         if booked.is_of(place, request.queue)
         and not booked.is_active(place.booking)
         and booked.concerns(place, request)
-        and place.used + milli <= place.standing.gpus * WHOLE
+        and place.used + request.least_milli <= place.standing.gpus * WHOLE
     ]
     return min(starts, default=None)
 

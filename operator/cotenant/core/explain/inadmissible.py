@@ -73,9 +73,7 @@ class RequestResolver:
     def least_milli(self, job: Job) -> int | None:
         """Milli-GPU that the job asks for at least; None: it can never start."""
         request = self.resolve(job)
-        if isinstance(request, Refusal):
-            return None
-        return request.workers * min(option.cost.milli for option in request.options)
+        return None if isinstance(request, Refusal) else request.least_milli
 
     def _resolve(self, job: Job, key: RequestKey) -> Request | Refusal:
         known = self._before.get(key)
@@ -156,7 +154,7 @@ def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
     for ancestor in tree.paths[request.queue]:
         if not within_guarantee(unused, request, ancestor):
             name = tree.queues[ancestor].name
-            need = request.workers * min(option.cost.milli for option in request.options)
+            need = request.least_milli
             most = _most_guaranteed(request, tree, ancestor)
             guaranteed = f"only {format_gpus(most)} GPU" if most else "nothing"
             return Refusal(

@@ -96,7 +96,7 @@ def bounds_in_turn(waiting: Iterable[Waiting], tenures: Tenures) -> dict[JobKey,
 
 
 def _has_to_borrow(request: Request) -> str:
-    gpus = format_gpus(request.workers * min(option.cost.milli for option in request.options))
+    gpus = format_gpus(request.least_milli)
     return (
         f"There is no latest start, because the job has to borrow: it asks for {gpus} GPU, which the guarantee of its"
         f" queue does not cover, and other queues may claim theirs. A guarantee of {gpus} GPU would give one."
