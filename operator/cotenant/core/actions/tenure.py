@@ -127,7 +127,7 @@ class Tenures:
         first.
         """
         if not self.is_guaranteed(request) and not (self._rules.policy.tenure_s and self.is_entitled(request)):
-            return CandidateList((), (), 0)
+            return CandidateList((), ())
         table = running.holders
         asked, protected_s = self._asked(table)
         lent = self._lent(job, request, running, parts)
@@ -143,7 +143,7 @@ class Tenures:
                 whole.append(parts.minimum(holder, EvictionKind.COLLECTED))
         surplus.sort(key=lambda candidate: candidate.order)
         whole.sort(key=lambda candidate: candidate.order)
-        return CandidateList(surplus, whole, 0)
+        return CandidateList(surplus, whole)
 
     def _lent(self, job: Job, request: Request, running: RunningJobs, parts: JobParts) -> BoolArray:
         """[J] True if the holder borrows, seen from the request: it lies outside the guarantee that counts against it.

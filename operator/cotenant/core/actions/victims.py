@@ -61,9 +61,9 @@ class CandidateFinder:
         """(queue, its ancestor below the common one, whether the request reclaims) → candidates of that queue."""
 
     def candidates(
-        self, request: Request, usage: Usage, outcome: CycleOutcome, *, guarantee_waits: bool, above: int | None = None
+        self, request: Request, usage: Usage, *, guarantee_waits: bool, above: int | None = None
     ) -> CandidateList:
-        """Jobs and surplus workers that may leave for the request.
+        """Jobs and surplus workers that may leave for the request. Some may have been asked to leave already.
 
         `usage`: after the evictions that are under way. `guarantee_waits`: a job inside its guarantee found no place in
         this cycle, so requests outside theirs preempt nothing. `above`: see `ServiceOrder.evicts_above`.
@@ -77,12 +77,6 @@ class CandidateFinder:
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._list(request, levels, preempts=preempts, above=above)
-        if known.is_stale(outcome.departures):
-            known = self._known[key] = CandidateList(
-                list(not_yet_leaving(known.surplus, outcome)),
-                list(not_yet_leaving(known.jobs, outcome)),
-                outcome.departures,
-            )
         return known
 
     def _list(self, request: Request, levels: frozenset[int], *, preempts: bool, above: int | None) -> CandidateList:
@@ -94,7 +88,7 @@ class CandidateFinder:
                 found += self._of_other_queue(queue, other, reclaims=own in levels)
         found.sort(key=_ORDER)  # merges sorted lists, which is cheap
         surplus = [candidate for _, candidate in found if not candidate.is_job]
-        return CandidateList(surplus, [candidate for _, candidate in found if candidate.is_job], 0)
+        return CandidateList(surplus, [candidate for _, candidate in found if candidate.is_job])
 
     def _from_own_queue(self, request: Request, *, preempts: bool, above: int | None) -> Iterator[EvictionCandidate]:
         """Surplus of any job; whole jobs of lower priority."""

@@ -192,9 +192,7 @@ class Admission:
         if after is not None and (result := find(after, request, request.workers)) is not None:
             return result
         usage, above = accounts.open_after_evictions().usage, self._cycle.service.evicts_above(job)
-        candidates = self._candidates.candidates(
-            request, usage, self._cycle.outcome, guarantee_waits=self._guarantee_waits, above=above
-        )
+        candidates = self._candidates.candidates(request, usage, guarantee_waits=self._guarantee_waits, above=above)
         return self._evict(job, request, candidates)
 
     def _spares(self, job: Job) -> bool:
