@@ -76,9 +76,6 @@ class BookedPlaces:
         paths = (tree.paths[tree.index[place.booking.queue]] for place in self.places)
         self._booked_queues = frozenset(queue for path in paths for queue in path)
 
-    def __bool__(self) -> bool:
-        return bool(self.places)
-
     def keep(self) -> None:
         """Allocate the GPUs that are kept for each booking, soonest first, so that jobs find no place there."""
         for place in sorted(self.places, key=lambda one: (one.booking.starts_at, one.booking.since, one.name)):

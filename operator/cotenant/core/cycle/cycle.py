@@ -60,8 +60,8 @@ class Cycle:
             snapshot.nodes, with_deleted(snapshot.queues, snapshot.jobs), snapshot.jobs
         )
         scorer = policy.placer.prepare(counted.ledger, snapshot.demand_history)
-        running = known
-        if running is None or not running.are_of(counted):
+        running = known  # a copy of the jobs has a copy of their allocations, made with it
+        if running is None or running.allocations is not counted.allocations or running.tree is not counted.tree:
             running = RunningJobs(counted.running, counted.allocations, counted.tree, before=known)
         return cls(
             snapshot=snapshot,

@@ -19,7 +19,7 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
 
     `current`: including what is kept for bookings; it is left as it was.
     """
-    if not booked or refusal.reason not in WAITING_FOR_SPACE:
+    if refusal.reason not in WAITING_FOR_SPACE:
         return refusal
     ahead = [place for place in booked.places if place.allocation.nodes and booked.concerns(place, request)]
     if not ahead:

@@ -125,7 +125,7 @@ def _of_others(longest: _Longest, key: JobKey) -> float:
 def _users(cycle: Cycle) -> Iterator[tuple[tuple[str, ...], Job]]:
     """(classes of GPUs, job): all jobs that wait for the classes, and of those that run the ones that may hold them
     longest."""
-    yield from (((gpu_class,), job) for gpu_class, job in cycle.running.longest())
+    yield from (((gpu_class,), cycle.running.by_key[key]) for gpu_class, key in cycle.running.longest)
     for entry in cycle.entries:
         if entry.request is not None:
             yield entry.request.classes, entry.job
