@@ -29,7 +29,6 @@ from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.inventory import BoolArray, FloatArray
-from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import EvictionKind
 from cotenant.core.queueing.fair_share import within_guarantee
@@ -43,25 +42,18 @@ LONGEST: Final = 4
 class Tenures:
     """Tenures of one cycle."""
 
-    __slots__ = ("_entitled", "_nothing_held", "_rules", "_tree", "longest_s", "protected_s")
+    __slots__ = ("_entitled", "_nothing_held", "_rules", "_tree", "longest_s", "moment", "patience_s", "protected_s")
 
     def __init__(self, rules: EvictionRules) -> None:
-        self._tree, self._rules = rules.tree, rules
+        self._tree, self._rules, self.moment = rules.tree, rules, rules.moment
         policy, tenure_s = rules.policy, rules.policy.tenure_s
+        self.patience_s = policy.collect_after_s
         self.protected_s = max([policy.protected_runtime_s, *(one.protected_runtime_s for one in rules.tree.queues)])
         """Longest time from its start for which any job that may be evicted is protected."""
         self.longest_s = float(max(tenure_s, self.protected_s)) if tenure_s else inf
         """Longest time for which such a job keeps GPUs from an overdue one; infinity: there is no tenure limit."""
         self._nothing_held = Usage(rules.tree)
         self._entitled: dict[Request, bool] = {}
-
-    @property
-    def moment(self) -> Moment:
-        return self._rules.moment
-
-    @property
-    def patience_s(self) -> int:
-        return self._rules.policy.collect_after_s
 
     def is_overdue(self, job: Job) -> bool:
         """The job has waited so long that GPUs are reserved for it."""

@@ -15,7 +15,7 @@ from cotenant.core.cycle.search import PlacementResult
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
-from cotenant.core.model.plan import Plan, Refusal
+from cotenant.core.model.plan import Refusal
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.service import ServiceOrder
@@ -93,6 +93,3 @@ class Cycle:
     def stays(self, job: Job) -> bool:
         """True if the running job is not leaving or being resized, and this cycle does neither."""
         return not job.evicting and job.resizing_from is None and not self.outcome.touches(job.key)
-
-    def plan(self) -> Plan:
-        return self.outcome.plan(self.entries)

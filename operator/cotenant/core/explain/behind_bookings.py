@@ -29,7 +29,7 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
             current.release(place.allocation)
         if not fits(current, request):
             return refusal
-    names = ", ".join(place.name for place in ahead)
+    names = ", ".join(place.booking.name for place in ahead)
     until = format_instant(max(place.booking.ends_at for place in ahead))
     return replace(
         refusal,
@@ -49,7 +49,7 @@ def starts_with_booking(booked: BookedPlaces, request: Request) -> float | None:
         if booked.is_of(place, request.queue)
         and not booked.is_active(place.booking)
         and booked.concerns(place, request)
-        and place.used + request.least_milli <= place.standing.gpus * WHOLE
+        and place.used + request.least_milli <= place.gpus * WHOLE
     ]
     return min(starts, default=None)
 

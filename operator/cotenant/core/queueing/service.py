@@ -73,9 +73,9 @@ class ServiceOrder:
 
     def evicts_above(self, job: Job) -> int | None:
         """Level above which jobs may be evicted for this one; None: it evicts no job in this way."""
-        if self._order_of(job) is TimeOrder.AGE or not self._has_waited(job, PATIENCE_S):
+        if self._order_of(job) is TimeOrder.AGE:
             return None
-        return self.level(job)
+        return self.level(job) if self._moment.has_come(job.submitted_at + self._ran_s(job) + PATIENCE_S) else None
 
     def may_yield(self, job: Job, level: int) -> bool:
         """The running job is above the level, and its eviction is worth what it costs."""
@@ -90,14 +90,11 @@ class ServiceOrder:
 
     def _order_of(self, job: Job) -> TimeOrder:
         queue = self._tree.index.get(job.queue)
-        return TimeOrder.AGE if queue is None else self._tree.order(queue)
+        return TimeOrder.AGE if queue is None else self._tree.root_of(queue).order
 
     def _ran_s(self, job: Job) -> int:
         running_s = 0.0 if job.admitted_at is None else max(0.0, self._moment.read() - job.admitted_at)
         return job.ran_s + int(running_s)
-
-    def _has_waited(self, job: Job, seconds: int) -> bool:
-        return self._moment.has_come(job.submitted_at + self._ran_s(job) + seconds)
 
     def _starves(self, job: Job) -> bool:
         ran_s = self._ran_s(job)

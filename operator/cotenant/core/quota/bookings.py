@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from cotenant.core.model.formatting import format_gpus
+from cotenant.core.model.formatting import counted, format_gpus
 from cotenant.core.model.objects import WHOLE, Node, Quota, TenantQueue
 from cotenant.core.quota.scopes import Scope, amount_in, covers, meet, scope_text
 
@@ -48,8 +48,7 @@ class BookingTerms:
 
     @property
     def what(self) -> str:
-        gpus = "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
-        return f"{gpus} of class {self.gpu_class}" + (f" in zone {self.zone}" if self.zone else "")
+        return f"{counted(self.gpus, 'GPU')} of class {self.gpu_class}" + (f" in zone {self.zone}" if self.zone else "")
 
     def overlaps(self, other: BookingTerms) -> bool:
         """Both are active at some moment."""

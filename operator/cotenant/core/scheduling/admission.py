@@ -87,7 +87,7 @@ class Admission:
 
     def try_admit(self, entry: Entry, request: Request) -> None:
         """One turn. Changes the cycle: the entry takes its place, and the jobs that leave for it are evicted."""
-        job, current, is_refused = entry.job, self._cycle.accounts.current, self.is_refused(request)
+        job, current, is_refused = entry.job, self._cycle.accounts.current, request in self._refusals
         with self.booked.opened_to(request.queue):
             if not is_refused and (result := find(current, request, request.workers)) is not None:
                 self._cycle.admit(entry, result)

@@ -18,8 +18,7 @@ from types import MappingProxyType
 from cotenant.core.allocation.request import request_key
 from cotenant.core.model.failover import FailoverState
 from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
-from cotenant.core.model.overlay import overlay
-from cotenant.core.model.plan import Action, Admit, Evict, Plan
+from cotenant.core.model.plan import Action, Admit, Evict, Plan, overlay
 from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
 from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from cotenant.core.snapshot.accounting import AccountingCache
