@@ -184,7 +184,7 @@ class Tenures:
 
     def _fork(self, request: Request, queue: int) -> int:
         """The queue, or its ancestor below the common one, whose guarantee counts against the request."""
-        fork = self._tree.below_common_ancestor(request.queue, queue) if queue != request.queue else None
+        fork = self._tree.below_common_ancestor(request.queue, queue)
         return queue if fork is None else fork[1]
 
 

@@ -82,8 +82,7 @@ class CandidateFinder:
     def _list(self, request: Request, levels: frozenset[int], *, preempts: bool, above: int | None) -> CandidateList:
         found = _in_order(self._from_own_queue(request, preempts=preempts, above=above))
         for queue in range(len(self._tree.queues)):
-            fork = self._tree.below_common_ancestor(request.queue, queue) if queue != request.queue else None
-            if fork is not None:
+            if (fork := self._tree.below_common_ancestor(request.queue, queue)) is not None:
                 own, other = fork
                 found += self._of_other_queue(queue, other, reclaims=own in levels)
         found.sort(key=_ORDER)  # merges sorted lists, which is cheap
