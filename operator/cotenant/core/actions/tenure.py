@@ -125,10 +125,10 @@ class Tenures:
         lent = self._lent(job, request, running, parts)
         seconds = np.maximum(self._keeps_s(request, table, lent=lent), protected_s)
         begun = np.where(np.isnan(table.begun), self.moment.at, table.begun)
-        may_leave = self.moment.have_come(np.where(asked & ~table.leaves, begun + seconds, inf))
+        may_leave = self.moment.have_come(np.where(asked & table.stays, begun + seconds, inf))
         surplus: list[EvictionCandidate] = []
         whole: list[EvictionCandidate] = []
-        for row in np.flatnonzero(may_leave & ~table.resized).tolist():
+        for row in np.flatnonzero(may_leave).tolist():
             holder = table.jobs[row]
             if self._rules.may_be_evicted(holder):
                 surplus += parts.surplus(holder, EvictionKind.COLLECTED)

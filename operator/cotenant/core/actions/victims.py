@@ -104,16 +104,12 @@ class CandidateFinder:
                     continue
                 if lower:
                     yield self.parts.minimum(job, EvictionKind.PREEMPTED)
-                elif job.priority == request.job.priority and self._rules.has_overrun(job):
+                elif job.priority > request.job.priority:
+                    continue
+                elif self._rules.has_overrun(job):
                     yield self.parts.minimum(job, EvictionKind.OVERRAN)
-                elif job.priority == request.job.priority and (level := self._yields_from(job, above)):
-                    yield replace(self.parts.minimum(job, EvictionKind.PREEMPTED), level=level)
-
-    def _yields_from(self, job: Job, above: int | None) -> int:
-        """The level of attained service from which the job yields; 0: it does not."""
-        if above is None or not self._service.may_yield(job, above):
-            return 0
-        return self._service.level(job)
+                elif above is not None and self._service.may_yield(job, above):
+                    yield replace(self.parts.minimum(job, EvictionKind.PREEMPTED), level=self._service.level(job))
 
     def _of_other_queue(self, queue: int, other: int, *, reclaims: bool) -> _InOrder:
         """Candidates of another queue; the same for all requests with equal `reclaims`, so they are listed once."""
