@@ -69,7 +69,7 @@ class ServiceOrder:
     def level(self, job: Job) -> int:
         if self._order_of(job) is TimeOrder.AGE or self._starves(job):
             return 0
-        return bisect_right(LEVELS, self._ran_s(job) * _milli(job) // WHOLE)
+        return bisect_right(LEVELS, self._ran_s(job) * asked_milli(job) // WHOLE)
 
     def evicts_above(self, job: Job) -> int | None:
         """Level above which jobs may be evicted for this one; None: it evicts no job in this way."""
@@ -105,7 +105,7 @@ class ServiceOrder:
         ran_s = self._ran_s(job)
         runtime_s = self._runtimes.median_s(job, longer_than_s=ran_s) or job.expected_runtime_s or 0
         rest_s = runtime_s - ran_s if runtime_s > ran_s else max(_UNKNOWN_S, ran_s)
-        return (rest_s * _milli(job) // WHOLE).bit_length()
+        return (rest_s * asked_milli(job) // WHOLE).bit_length()
 
 
 def why_before(other: Turn, turn: Turn) -> str:
@@ -114,6 +114,7 @@ def why_before(other: Turn, turn: Turn) -> str:
     return next(rules, GAP) if other < turn else GAP
 
 
-def _milli(job: Job) -> int:
+def asked_milli(job: Job) -> int:
+    """Milli-GPU that the job asks for at least, as far as it says so itself: a share in MiB counts as a whole GPU."""
     share = job.gpu.compute_milli or job.gpu.memory_milli or WHOLE
     return job.workers_min * job.gpu.count * share
