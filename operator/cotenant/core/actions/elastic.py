@@ -78,7 +78,6 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
         for part in placement.nodes
         for rank in part.ranks
         for grant in rank.gpus
-        if (part.node, grant.uuid) in inventory.slot_of
     )
     request = option.placement_request
     rows, topology = request.rows, request.topology
@@ -92,7 +91,6 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
     if request.spread is not None:
         of_row = domains_of(inventory, request.spread.level)
         for part in placement.nodes:
-            if part.node in inventory.row_of:
-                one = int(of_row[inventory.row_of[part.node]])
-                there[one] = there.get(one, 0) + len(part.ranks)
+            one = int(of_row[inventory.row_of[part.node]])
+            there[one] = there.get(one, 0) + len(part.ranks)
     return replace(request, rows=rows, chief=None, excluded=excluded, topology=None, domain_workers=there)
