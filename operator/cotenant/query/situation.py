@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cotenant.core.model.objects import Gpu, Job, JobKey
-from cotenant.core.model.overlay import overlay
-from cotenant.core.model.plan import Evict, Plan, Verdict
+from cotenant.core.model.plan import Evict, Plan, Verdict, overlay
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from cotenant.core.model.objects import WHOLE
+from cotenant.core.queueing.service import asked_milli
 from cotenant.simulator.engine import SimulationResult
 from cotenant.simulator.job_run import Held
 from cotenant.simulator.report import mean, percentile
@@ -46,9 +47,7 @@ def outcomes_of(history: SimulationResult) -> tuple[ReplayedJob, ...]:
         ReplayedJob(
             name=key,
             queue=run.arrival.job.queue,
-            milli=run.arrival.job.workers_min
-            * run.arrival.job.gpu.count
-            * (run.arrival.job.gpu.compute_milli or run.arrival.job.gpu.memory_milli or WHOLE),
+            milli=asked_milli(run.arrival.job),
             submitted_at=run.arrival.at,
             duration_s=run.arrival.train_s,
             first_start=run.first_start,

@@ -273,8 +273,7 @@ def test_of_two_jobs_that_end_at_once_the_first_by_key_makes_room() -> None:
         assert [node.row for node in found.reservation.allocation.nodes] == [0]
 
 
-def test_if_the_first_endings_do_not_suffice_all_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cotenant.core.actions.collect._FEW", 1)
+def test_a_job_starts_with_the_ending_that_gives_it_enough() -> None:
     holders = [on("a", "n1", 0, ends_in_s=100), on("b", "n1", 1, ends_in_s=200)]
 
     assert [plan(*holders, waits).verdicts[waits.key].starts_by for waits in (GANG, SINGLE)] == [NOW + 200, NOW + 100]

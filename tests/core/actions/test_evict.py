@@ -382,7 +382,6 @@ def chosen(
     ordered = CandidateList(
         [candidate_of(job, lost, of=counted, ranks=ranks) for job, ranks, lost in surplus],
         [candidate_of(job, lost, of=counted) for job, lost in jobs],
-        0,
     )
     occupancy = Occupancy(counted.ledger, counted.usage, BestFit())
     found = find_victims(occupancy, request, ordered, CycleOutcome(), Moment(0.0))

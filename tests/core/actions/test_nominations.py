@@ -11,8 +11,8 @@ from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.cycle.accounts import Accounts
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.model.objects import Job, Node, Placement
-from cotenant.core.model.plan import Evict, EvictionKind, Reason
+from cotenant.core.model.objects import GpuRequest, Job, Node, Placement
+from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason
 from cotenant.core.placement import BestFit
 from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.accounting import Accounting
@@ -167,6 +167,30 @@ def test_the_new_place_of_a_job_that_moves_lapses_when_another_job_holds_it() ->
 
 
 RED = make_queue("red", guaranteed=4)
+
+
+@pytest.mark.parametrize(
+    "nominated_earlier", [("red/waits",), ()], ids=["of a job that the last leader had nominated", "of any other job"]
+)
+def test_a_place_that_is_found_only_after_evictions_but_is_free_already_is_taken_at_once(
+    nominated_earlier: tuple[str, ...],
+) -> None:
+    """A share of 20 GiB costs half a GPU of 40 GiB, which the search counts, and a quarter of one of 80 GiB."""
+    small, large = make_node("small", gpus=1, memory_mib=40_960), make_node("large", gpus=1)
+    holds = make_job("holds", queue="blue", placement=make_placement(("small", [[0]]), memory_mib=40_960))
+    leaves = make_job("leaves", milli=750, placement=make_placement(("large", [[0]]), milli=750), evicting=True)
+    waits = make_job("waits", gpu=GpuRequest(memory_mib=20_480))
+    snapshot = make_snapshot(
+        nodes=[small, large],
+        queues=[make_queue("red", limit=1), make_queue("blue", guaranteed=1)],
+        jobs=[holds, leaves, waits],
+        nominated_earlier=nominated_earlier,
+    )
+
+    (action,) = schedule(snapshot).actions
+
+    assert isinstance(action, Admit)
+    assert (action.job, action.placement.workers_on) == ("red/waits", (("large", 1),))
 
 
 def accounts(*nodes: Node, running: tuple[Job, ...] = ()) -> Accounts:

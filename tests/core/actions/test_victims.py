@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -138,9 +137,6 @@ ELASTIC = make_job(
 )
 
 
-Lists: TypeAlias = Callable[[CycleOutcome], CandidateList]
-
-
 def lists(
     jobs: list[Job],
     request: Job,
@@ -149,8 +145,8 @@ def lists(
     now: float = 100.0,
     guarantee_waits: bool = False,
     above: int | None = None,
-) -> Lists:
-    """The candidates for a request in a cycle, asked for with what the cycle has decided so far."""
+) -> CandidateList:
+    """The candidates for a request."""
     counted = Accounting.of([make_node("n1", gpus=64)], queues, [*jobs, request])
     running, moment = RunningJobs(counted.running, counted.allocations, counted.tree), Moment(now)
     rules = EvictionRules(counted.tree, UNPROTECTED, moment)
@@ -158,16 +154,14 @@ def lists(
     finder = CandidateFinder(running, counted.inventory, rules, service)
     resolved = RequestResolver(counted.inventory, counted.tree).resolve(request)
     assert isinstance(resolved, Request)
-    return lambda outcome: finder.candidates(
-        resolved, counted.usage, outcome, guarantee_waits=guarantee_waits, above=above
-    )
+    return finder.candidates(resolved, counted.usage, guarantee_waits=guarantee_waits, above=above)
 
 
 def listed(
     jobs: list[Job], request: Job, queues: list[TenantQueue], *, guarantee_waits: bool = False
 ) -> list[tuple[str, range | None, list[int], int]]:
     """(job, ranks, GPUs, lost work) of all candidates, surplus first."""
-    found = lists(jobs, request, queues, guarantee_waits=guarantee_waits)(CycleOutcome())
+    found = lists(jobs, request, queues, guarantee_waits=guarantee_waits)
     return [
         (one.job.key, one.ranks, [column for node in one.allocation.nodes for column in node.columns], one.lost_work)
         for one in (*found.surplus, *found.jobs)
@@ -299,7 +293,7 @@ def test_a_job_that_overran_its_promise_leaves_for_a_request(
         replace(running("in-time", 1), backfilled_until=in_time_until),
     ]
 
-    found = lists(jobs, make_job("asks"), [RED])(CycleOutcome())
+    found = lists(jobs, make_job("asks"), [RED])
 
     assert [(one.job.key, one.kind) for one in found.jobs] == [("red/late", kind) for kind in leaves]
     assert found.surplus == []
@@ -324,28 +318,13 @@ def test_the_job_of_equal_priority_that_yields(above: int | None, levels: dict[s
     jobs = [replace(job, submitted_at=job.admitted_at or 0.0, last_checkpoint_at=100 * hour) for job in jobs]
     queue = replace(RED, order=TimeOrder.LEAST_SERVICE)
 
-    found = lists(jobs, make_job("asks"), [queue], now=100 * hour, above=above)(CycleOutcome())
+    found = lists(jobs, make_job("asks"), [queue], now=100 * hour, above=above)
 
     assert {one.job.key: one.level for one in found.jobs} == levels
 
 
 def eviction(key: str) -> Evict:
     return Evict(job=key, kind=EvictionKind.PREEMPTED, in_favour_of="red/high", message="")
-
-
-@pytest.mark.parametrize(
-    ("jobs", "leaving", "left"),
-    [(15, 0, 15), (15, 1, 14), (16, 1, 16), (16, 2, 14), (33, 2, 33)],
-    ids=["nobody leaves", "one of fewer than 16", "one of 16", "two of 16", "two of more than 32"],
-)
-def test_a_candidate_list_is_made_anew_when_more_than_a_sixteenth_left(jobs: int, leaving: int, left: int) -> None:
-    low = [running(f"low-{number:02}", number) for number in range(jobs)]
-    of_cycle = lists(low, make_job("high", priority=1), [RED])
-    before = of_cycle(CycleOutcome())
-    leaves = {job.key: eviction(job.key) for job in low[:leaving]}
-    after = of_cycle(CycleOutcome(evictions=leaves))
-
-    assert (len(before.jobs), len(after.jobs), after is before) == (jobs, left, left == jobs)
 
 
 def test_a_job_that_was_asked_to_leave_is_not_asked_again() -> None:

@@ -1,11 +1,11 @@
-"""Order of candidates for eviction, and the moment at which their list is made anew."""
+"""Order of candidates for eviction."""
 
 from __future__ import annotations
 
 import pytest
 
 from cotenant.core.allocation.allocation import Allocation
-from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
+from cotenant.core.allocation.eviction_candidate import EvictionCandidate
 from cotenant.core.model.plan import EvictionKind
 from cotenant.core.quota.usage import Charge
 from tests.support.clusters import make_job
@@ -56,15 +56,3 @@ def test_by_default_a_candidate_does_not_yield_by_service() -> None:
 
 def test_a_whole_job_is_a_candidate_without_ranks() -> None:
     assert [candidate(ranks=ranks).is_job for ranks in (None, range(1), range(1, 2))] == [True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("surplus", "jobs", "departures", "stale"),
-    [(16, 16, 5, False), (16, 15, 5, True), (0, 15, 4, True), (0, 0, 3, False), (0, 16, 4, False)],
-)
-def test_a_candidate_list_is_stale_once_more_than_a_sixteenth_left(
-    surplus: int, jobs: int, departures: int, stale: bool
-) -> None:
-    made_at_three = CandidateList([candidate(ranks=range(1, 2))] * surplus, [candidate()] * jobs, 3)
-
-    assert made_at_three.is_stale(departures) is stale

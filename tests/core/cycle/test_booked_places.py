@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.core.model.formatting import format_instant
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind, Reason
 from cotenant.core.policy import Policy
 from cotenant.core.quota.bookings import BookingTerms
@@ -78,6 +79,35 @@ def test_before_a_booking_starts_only_jobs_that_will_be_gone_may_use_its_gpus(
     toy = cluster(*FILLERS, make_job("asks", at=1.0, **changes), now=now)
     toy.cycle()
     assert ([key for key in running(toy) if "asks" in key] != []) is starts
+
+
+def test_a_booking_in_one_zone_keeps_gpus_there_alone() -> None:
+    toy = ToyCluster([make_node("east", zone="east"), make_node("west", zone="west")], QUEUES, policy=POLICY)
+    toy.state.observe(BookingObserved(replace(DEMO, zone="west")))
+    toy.observe(make_job("fills", queue="blue", gpus=2))
+    toy.settle()
+
+    assert running(toy) == ["blue/fills"]
+    assert [node for node, _ in toy.cycle().booked["demo"].kept] == ["west", "west"]
+
+
+@pytest.mark.parametrize(
+    ("top", "starts"),
+    [
+        pytest.param(make_queue("top", guaranteed=2), True, id="a queue with a guarantee reclaims"),
+        pytest.param(make_queue("top"), False, id="a queue that only groups reclaims nothing"),
+    ],
+)
+def test_a_job_may_use_booked_gpus_if_the_queue_above_the_booking_can_reclaim_them(
+    top: TenantQueue, starts: bool
+) -> None:
+    queues = [top, make_queue("red", guaranteed=1, parent="top"), make_queue("free", limit=4)]
+    toy = ToyCluster([make_node("n1")], queues, policy=POLICY)
+    toy.state.observe(BookingObserved(DEMO))
+    toy.observe(make_job("asks", queue="free"))
+    toy.cycle()
+
+    assert (running(toy) == ["free/asks"]) is starts
 
 
 def test_when_a_booking_starts_its_queue_gets_all_of_it_from_jobs_that_may_be_evicted() -> None:

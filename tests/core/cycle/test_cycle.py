@@ -77,8 +77,10 @@ def test_an_admission_takes_its_place_and_is_noted_as_started() -> None:
 
     assert free(cycle.accounts.current) == [0, 0]
     assert cycle.started == [(WAITING, result.allocation)]
-    assert cycle.plan().actions == (Admit(job="red/waiting", placement=make_placement(("n1", [[1]]))),)
-    assert cycle.plan().nominations == {}
+    assert cycle.outcome.plan(cycle.entries).actions == (
+        Admit(job="red/waiting", placement=make_placement(("n1", [[1]]))),
+    )
+    assert cycle.outcome.plan(cycle.entries).nominations == {}
 
 
 def test_a_nomination_takes_its_place_in_both_occupancies_and_starts_nothing() -> None:
@@ -91,8 +93,8 @@ def test_a_nomination_takes_its_place_in_both_occupancies_and_starts_nothing() -
     assert free(cycle.accounts.current) == [-1_000, 0]
     assert free(cycle.accounts.after_evictions) == [0, 0]
     assert [job.key for job, _ in cycle.started] == ["red/waiting"]
-    assert cycle.plan().nominations == {"red/other": make_placement(("n1", [[0]]))}
-    assert cycle.plan().verdicts == {"red/other": WAITS.verdict("red/other")}
+    assert cycle.outcome.plan(cycle.entries).nominations == {"red/other": make_placement(("n1", [[0]]))}
+    assert cycle.outcome.plan(cycle.entries).verdicts == {"red/other": WAITS.verdict("red/other")}
 
 
 def test_a_move_holds_the_new_place_of_the_job() -> None:
@@ -101,4 +103,4 @@ def test_a_move_holds_the_new_place_of_the_job() -> None:
 
     assert free(cycle.accounts.current) == [0, 0]
     assert free(cycle.accounts.after_evictions) == [1_000, 0]
-    assert cycle.plan().nominations == {"red/running": make_placement(("n1", [[1]]))}
+    assert cycle.outcome.plan(cycle.entries).nominations == {"red/running": make_placement(("n1", [[1]]))}

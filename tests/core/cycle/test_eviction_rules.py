@@ -37,14 +37,14 @@ def rules(*, policy_s: int = 0, queue_s: int = 0, restart_s: int = 60) -> Evicti
 def test_how_long_a_job_is_protected(policy_s: int, queue_s: int, admitted_at: float | None, protected: bool) -> None:
     job = make_job("a", admitted_at=admitted_at)
 
-    assert rules(policy_s=policy_s, queue_s=queue_s).is_protected(job) is protected
+    assert rules(policy_s=policy_s, queue_s=queue_s).may_be_evicted(job) is not protected
 
 
 @pytest.mark.parametrize(("ran_s", "protected"), [(99.0, True), (100.0, False)])
 def test_a_job_that_overran_its_promise_is_protected_by_the_policy_alone(ran_s: float, protected: bool) -> None:
     job = make_job("a", admitted_at=1_000.0 - ran_s, backfilled_until=990.0)
 
-    assert rules(policy_s=100, queue_s=9_999).is_protected(job) is protected
+    assert rules(policy_s=100, queue_s=9_999).may_be_evicted(job) is not protected
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_a_whole_tree_has_the_half_life_of_its_root() -> None:
     ]
     tree = QueueTree.of(queues, Inventory.of([]))
 
-    assert [tree.half_life_s(queue) for queue in range(3)] == [60, 60, 60]
+    assert [tree.root_of(queue).half_life_s for queue in range(3)] == [60, 60, 60]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,9 @@ def test_a_whole_tree_has_the_order_and_the_half_life_of_its_root() -> None:
     ]
     tree = QueueTree.of(queues, Inventory.of([]))
 
-    assert {queue.name: (tree.order(at), tree.half_life_s(at)) for at, queue in enumerate(tree.queues)} == {
+    roots = {queue.name: tree.root_of(at) for at, queue in enumerate(tree.queues)}
+
+    assert {name: (root.order, root.half_life_s) for name, root in roots.items()} == {
         **dict.fromkeys(("top", "team", "user"), (TimeOrder.LEAST_SERVICE, 60)),
         "other": (TimeOrder.AGE, make_queue("other").half_life_s),
     }

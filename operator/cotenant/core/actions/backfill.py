@@ -120,7 +120,7 @@ class Reservations:
         """Booking → its kept place, if the job may use that until the booking starts."""
         booked = self._booked
         return {
-            place.name: place.allocation
+            place.booking.name: place.allocation
             for place in booked.places
             if place.allocation.nodes and booked.concerns(place, request) and booked.admits(place, job, request)
         }

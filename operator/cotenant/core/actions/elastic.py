@@ -8,41 +8,35 @@ Growth stays within the job's class, its required topology and its queue's limit
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from cotenant.core.allocation.allocation import Allocation, allocation_of
+from cotenant.core.allocation.allocation import allocation_of
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import placement_of, with_more
 from cotenant.core.allocation.request import Option, Request
-from cotenant.core.cycle.search import headroom, within_guarantees
+from cotenant.core.cycle.search import PlacementResult, headroom, within_guarantees
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.formatting import counted
 from cotenant.core.model.objects import Job, JobKey, Placement, TopologyMode
 from cotenant.core.model.plan import Resize
 from cotenant.core.placement.gang import max_workers, place_gang
 from cotenant.core.placement.gang_request import PlacementRequest, domains_of
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Growth:
-    """The larger placement of an elastic job, and what it takes besides."""
-
-    placement: Placement
-    allocation: Allocation
+from cotenant.core.queueing.order import order_in_queue
 
 
 def growth_order(jobs: Iterable[Job]) -> list[Job]:
     """Elastic jobs: highest priority first, then the oldest."""
-    elastic = [job for job in jobs if job.workers_max > job.workers_min]
-    return sorted(elastic, key=lambda job: (-job.priority, job.submitted_at, job.key))
+    return sorted((job for job in jobs if job.workers_max > job.workers_min), key=order_in_queue)
 
 
-def grow(job: Job, placement: Placement, request: Request, current: Occupancy) -> Growth | None:
-    """A place with as many more workers as fit and quotas allow, up to the job's maximum; None if no more fit."""
+def grow(job: Job, placement: Placement, request: Request, current: Occupancy) -> PlacementResult | None:
+    """The placement with as many more workers as fit and quotas allow, up to the job's maximum, and what it takes
+    besides. None if no more fit.
+    """
     option = _option_of(request, placement, current.inventory)
-    if option is None or placement.workers >= job.workers_max:
+    if option is None:
         return None
     allowed = headroom(current.usage, request, option, current.lendable_idle())
     wanted = replace(_wanted(option, placement, current.inventory), zone_workers=allowed.zone_workers)
@@ -54,10 +48,10 @@ def grow(job: Job, placement: Placement, request: Request, current: Occupancy) -
     allocation = allocation_of(job, more, current.inventory, current.tree)
     if not job.preemptible and not within_guarantees(current, allocation.charge):
         return None
-    return Growth(with_more(placement, more), allocation)
+    return PlacementResult(with_more(placement, more), allocation)
 
 
-def resize(job: JobKey, growth: Growth) -> Resize:
+def resize(job: JobKey, growth: PlacementResult) -> Resize:
     return Resize(
         job=job,
         placement=growth.placement,
@@ -84,7 +78,6 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
         for part in placement.nodes
         for rank in part.ranks
         for grant in rank.gpus
-        if (part.node, grant.uuid) in inventory.slot_of
     )
     request = option.placement_request
     rows, topology = request.rows, request.topology
@@ -98,7 +91,6 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
     if request.spread is not None:
         of_row = domains_of(inventory, request.spread.level)
         for part in placement.nodes:
-            if part.node in inventory.row_of:
-                one = int(of_row[inventory.row_of[part.node]])
-                there[one] = there.get(one, 0) + len(part.ranks)
+            one = int(of_row[inventory.row_of[part.node]])
+            there[one] = there.get(one, 0) + len(part.ranks)
     return replace(request, rows=rows, chief=None, excluded=excluded, topology=None, domain_workers=there)

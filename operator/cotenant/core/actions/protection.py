@@ -40,9 +40,8 @@ class ProtectionSearch:
         """The protection that has to end before jobs leave for the request; None if it waits for something else."""
         outcome, after = self._cycle.outcome, self._cycle.accounts.open_after_evictions()
         found = self._candidates.candidates(
-            request, after.usage, outcome, guarantee_waits=guarantee_waits,
-            above=self._service.evicts_above(request.job),
-        )  # fmt: skip
+            request, after.usage, guarantee_waits=guarantee_waits, above=self._service.evicts_above(request.job)
+        )
         known = list(not_yet_leaving((*found.surplus, *found.jobs), outcome))
         ends = {id(candidate): self._protected_until(candidate) for candidate in known}
         if not any(ends.values()):

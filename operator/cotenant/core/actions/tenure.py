@@ -29,7 +29,6 @@ from cotenant.core.cycle.eviction_rules import EvictionRules
 from cotenant.core.cycle.holders import HolderTable
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.inventory import BoolArray, FloatArray
-from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import EvictionKind
 from cotenant.core.queueing.fair_share import within_guarantee
@@ -43,25 +42,18 @@ LONGEST: Final = 4
 class Tenures:
     """Tenures of one cycle."""
 
-    __slots__ = ("_entitled", "_nothing_held", "_rules", "_tree", "longest_s", "protected_s")
+    __slots__ = ("_entitled", "_nothing_held", "_rules", "_tree", "longest_s", "moment", "patience_s", "protected_s")
 
     def __init__(self, rules: EvictionRules) -> None:
-        self._tree, self._rules = rules.tree, rules
+        self._tree, self._rules, self.moment = rules.tree, rules, rules.moment
         policy, tenure_s = rules.policy, rules.policy.tenure_s
+        self.patience_s = policy.collect_after_s
         self.protected_s = max([policy.protected_runtime_s, *(one.protected_runtime_s for one in rules.tree.queues)])
         """Longest time from its start for which any job that may be evicted is protected."""
         self.longest_s = float(max(tenure_s, self.protected_s)) if tenure_s else inf
         """Longest time for which such a job keeps GPUs from an overdue one; infinity: there is no tenure limit."""
         self._nothing_held = Usage(rules.tree)
         self._entitled: dict[Request, bool] = {}
-
-    @property
-    def moment(self) -> Moment:
-        return self._rules.moment
-
-    @property
-    def patience_s(self) -> int:
-        return self._rules.policy.collect_after_s
 
     def is_overdue(self, job: Job) -> bool:
         """The job has waited so long that GPUs are reserved for it."""
@@ -104,7 +96,7 @@ class Tenures:
         beside = [*tree.roots, *(child for above in path[1:] for child in tree.children[above])]
         taken = sum(held(queue) for queue in beside if queue not in path)
         capacity = sum(milli for (name, _), milli in tree.capacity.items() if name in classes)
-        return request.workers * min(option.cost.milli for option in request.options) <= capacity - taken
+        return request.least_milli <= capacity - taken
 
     def holds_s(self, request: Request, table: HolderTable) -> FloatArray:
         """[J] how long each job is assumed to hold its GPUs, in seconds from its start; infinity if unknown."""
@@ -127,23 +119,23 @@ class Tenures:
         first.
         """
         if not self.is_guaranteed(request) and not (self._rules.policy.tenure_s and self.is_entitled(request)):
-            return CandidateList((), (), 0)
+            return CandidateList((), ())
         table = running.holders
         asked, protected_s = self._asked(table)
         lent = self._lent(job, request, running, parts)
         seconds = np.maximum(self._keeps_s(request, table, lent=lent), protected_s)
         begun = np.where(np.isnan(table.begun), self.moment.at, table.begun)
-        may_leave = self.moment.have_come(np.where(asked & ~table.leaves, begun + seconds, inf))
+        may_leave = self.moment.have_come(np.where(asked & table.stays, begun + seconds, inf))
         surplus: list[EvictionCandidate] = []
         whole: list[EvictionCandidate] = []
-        for row in np.flatnonzero(may_leave & ~table.resized).tolist():
+        for row in np.flatnonzero(may_leave).tolist():
             holder = table.jobs[row]
             if self._rules.may_be_evicted(holder):
                 surplus += parts.surplus(holder, EvictionKind.COLLECTED)
                 whole.append(parts.minimum(holder, EvictionKind.COLLECTED))
         surplus.sort(key=lambda candidate: candidate.order)
         whole.sort(key=lambda candidate: candidate.order)
-        return CandidateList(surplus, whole, 0)
+        return CandidateList(surplus, whole)
 
     def _lent(self, job: Job, request: Request, running: RunningJobs, parts: JobParts) -> BoolArray:
         """[J] True if the holder borrows, seen from the request: it lies outside the guarantee that counts against it.
@@ -192,7 +184,7 @@ class Tenures:
 
     def _fork(self, request: Request, queue: int) -> int:
         """The queue, or its ancestor below the common one, whose guarantee counts against the request."""
-        fork = self._tree.below_common_ancestor(request.queue, queue) if queue != request.queue else None
+        fork = self._tree.below_common_ancestor(request.queue, queue)
         return queue if fork is None else fork[1]
 
 

@@ -61,9 +61,9 @@ class CandidateFinder:
         """(queue, its ancestor below the common one, whether the request reclaims) → candidates of that queue."""
 
     def candidates(
-        self, request: Request, usage: Usage, outcome: CycleOutcome, *, guarantee_waits: bool, above: int | None = None
+        self, request: Request, usage: Usage, *, guarantee_waits: bool, above: int | None = None
     ) -> CandidateList:
-        """Jobs and surplus workers that may leave for the request.
+        """Jobs and surplus workers that may leave for the request. Some may have been asked to leave already.
 
         `usage`: after the evictions that are under way. `guarantee_waits`: a job inside its guarantee found no place in
         this cycle, so requests outside theirs preempt nothing. `above`: see `ServiceOrder.evicts_above`.
@@ -77,24 +77,17 @@ class CandidateFinder:
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._list(request, levels, preempts=preempts, above=above)
-        if known.is_stale(outcome.departures):
-            known = self._known[key] = CandidateList(
-                list(not_yet_leaving(known.surplus, outcome)),
-                list(not_yet_leaving(known.jobs, outcome)),
-                outcome.departures,
-            )
         return known
 
     def _list(self, request: Request, levels: frozenset[int], *, preempts: bool, above: int | None) -> CandidateList:
         found = _in_order(self._from_own_queue(request, preempts=preempts, above=above))
         for queue in range(len(self._tree.queues)):
-            fork = self._tree.below_common_ancestor(request.queue, queue) if queue != request.queue else None
-            if fork is not None:
+            if (fork := self._tree.below_common_ancestor(request.queue, queue)) is not None:
                 own, other = fork
                 found += self._of_other_queue(queue, other, reclaims=own in levels)
         found.sort(key=_ORDER)  # merges sorted lists, which is cheap
         surplus = [candidate for _, candidate in found if not candidate.is_job]
-        return CandidateList(surplus, [candidate for _, candidate in found if candidate.is_job], 0)
+        return CandidateList(surplus, [candidate for _, candidate in found if candidate.is_job])
 
     def _from_own_queue(self, request: Request, *, preempts: bool, above: int | None) -> Iterator[EvictionCandidate]:
         """Surplus of any job; whole jobs of lower priority."""
@@ -111,16 +104,12 @@ class CandidateFinder:
                     continue
                 if lower:
                     yield self.parts.minimum(job, EvictionKind.PREEMPTED)
-                elif job.priority == request.job.priority and self._rules.has_overrun(job):
+                elif job.priority > request.job.priority:
+                    continue
+                elif self._rules.has_overrun(job):
                     yield self.parts.minimum(job, EvictionKind.OVERRAN)
-                elif job.priority == request.job.priority and (level := self._yields_from(job, above)):
-                    yield replace(self.parts.minimum(job, EvictionKind.PREEMPTED), level=level)
-
-    def _yields_from(self, job: Job, above: int | None) -> int:
-        """The level of attained service from which the job yields; 0: it does not."""
-        if above is None or not self._service.may_yield(job, above):
-            return 0
-        return self._service.level(job)
+                elif above is not None and self._service.may_yield(job, above):
+                    yield replace(self.parts.minimum(job, EvictionKind.PREEMPTED), level=self._service.level(job))
 
     def _of_other_queue(self, queue: int, other: int, *, reclaims: bool) -> _InOrder:
         """Candidates of another queue; the same for all requests with equal `reclaims`, so they are listed once."""

@@ -46,8 +46,3 @@ class CandidateList:
     surplus: Sequence[EvictionCandidate]
     jobs: Sequence[EvictionCandidate]
     """Minimum parts of jobs; one that leaves takes its job's surplus with it."""
-    departures: int
-    """Jobs that were leaving when the list was made."""
-
-    def is_stale(self, departures: int) -> bool:
-        return (departures - self.departures) * 16 > len(self.surplus) + len(self.jobs)

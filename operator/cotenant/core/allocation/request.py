@@ -61,6 +61,11 @@ class Request:
         object.__setattr__(self, "classes", tuple(sorted(classes)))
         object.__setattr__(self, "workers", self.job.workers_min)
 
+    @property
+    def least_milli(self) -> int:
+        """Milli-GPU that all workers together cost at least in quotas."""
+        return self.workers * min(option.cost.milli for option in self.options)
+
     @classmethod
     def of(cls, job: Job, options: tuple[Option, ...], tree: QueueTree) -> Request:
         queue = tree.index[job.queue]

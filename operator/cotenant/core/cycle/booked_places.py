@@ -32,7 +32,7 @@ from cotenant.core.gpus.inventory import BoolArray, FloatArray, IntArray
 from cotenant.core.gpus.ledger import NodeAllocation
 from cotenant.core.model.objects import WHOLE, Job, Sharing
 from cotenant.core.model.plan import BookedGpus
-from cotenant.core.quota.bookings import BookingStanding, BookingTerms
+from cotenant.core.quota.bookings import BookingTerms
 from cotenant.core.quota.tree import Bucket
 from cotenant.core.quota.usage import Charge
 
@@ -43,19 +43,13 @@ _NOTHING = Allocation((), Charge(-1, "", ()))
 class BookedPlace:
     """GPUs that are kept for one booking."""
 
-    standing: BookingStanding
+    booking: BookingTerms
+    gpus: int
+    """Granted to it."""
     allocation: Allocation
     """Held as if by a job, but charged to no queue's quota."""
     used: int = 0
     """Milli-GPU of the booking that its queue holds."""
-
-    @property
-    def booking(self) -> BookingTerms:
-        return self.standing.booking
-
-    @property
-    def name(self) -> str:
-        return self.booking.name
 
 
 class BookedPlaces:
@@ -66,7 +60,7 @@ class BookedPlaces:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle, tree = cycle, cycle.tree
         self.places = [
-            BookedPlace(one, _NOTHING)
+            BookedPlace(one.booking, one.gpus, _NOTHING)
             for one in cycle.snapshot.bookings
             if one.gpus and one.booking.queue in tree.index and one.booking.queue not in tree.broken
         ]
@@ -76,22 +70,19 @@ class BookedPlaces:
         paths = (tree.paths[tree.index[place.booking.queue]] for place in self.places)
         self._booked_queues = frozenset(queue for path in paths for queue in path)
 
-    def __bool__(self) -> bool:
-        return bool(self.places)
-
     def keep(self) -> None:
         """Allocate the GPUs that are kept for each booking, soonest first, so that jobs find no place there."""
-        for place in sorted(self.places, key=lambda one: (one.booking.starts_at, one.booking.since, one.name)):
+        for place in sorted(self.places, key=lambda one: (one.booking.starts_at, one.booking.since, one.booking.name)):
             self._keep(place)
 
     def found(self) -> dict[str, BookedGpus]:
         """Name of a booking → what is kept for it and used of it, in order of name."""
-        ordered = sorted(self.places, key=lambda one: one.name)
-        return {place.name: BookedGpus(_named(self._cycle, place.allocation), place.used) for place in ordered}
+        ordered = sorted(self.places, key=lambda one: one.booking.name)
+        return {place.booking.name: BookedGpus(_named(self._cycle, place.allocation), place.used) for place in ordered}
 
     def endings(self) -> Iterator[tuple[float, str, Allocation]]:
         """(when, booking, what is no longer kept for it then), in the form of the endings of jobs."""
-        yield from ((place.booking.ends_at, place.name, place.allocation) for place in self.places)
+        yield from ((place.booking.ends_at, place.booking.name, place.allocation) for place in self.places)
 
     @contextmanager
     def opened_to(self, queue: int) -> Iterator[None]:
@@ -158,8 +149,8 @@ class BookedPlaces:
 
     def _keep(self, place: BookedPlace) -> None:
         gone_at, own, used = self._holders(place)
-        place.used = min(used, place.standing.gpus * WHOLE)
-        wanted = -(-(place.standing.gpus * WHOLE - used) // WHOLE)
+        place.used = min(used, place.gpus * WHOLE)
+        wanted = -(-(place.gpus * WHOLE - used) // WHOLE)
         if wanted <= 0:
             return
         free = self._may_be_kept(place, gone_at, own)
@@ -231,7 +222,7 @@ class BookedPlaces:
         """(row, column) of so many GPUs: those of the last cycle first, then whole nodes; on a node those that are free
         sooner."""
         inventory, found = self._cycle.inventory, list[tuple[int, int]]()
-        for gpu in sorted(self._earlier.get(place.name, ())):
+        for gpu in sorted(self._earlier.get(place.booking.name, ())):
             at = inventory.slot_of.get(gpu)
             if at is not None and free[at] and len(found) < wanted:
                 found.append(at)

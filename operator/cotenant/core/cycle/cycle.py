@@ -15,7 +15,7 @@ from cotenant.core.cycle.search import PlacementResult
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
-from cotenant.core.model.plan import Plan, Refusal
+from cotenant.core.model.plan import Refusal
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.service import ServiceOrder
@@ -60,8 +60,8 @@ class Cycle:
             snapshot.nodes, with_deleted(snapshot.queues, snapshot.jobs), snapshot.jobs
         )
         scorer = policy.placer.prepare(counted.ledger, snapshot.demand_history)
-        running = known
-        if running is None or not running.are_of(counted):
+        running = known  # a copy of the jobs has a copy of their allocations, made with it
+        if running is None or running.allocations is not counted.allocations or running.tree is not counted.tree:
             running = RunningJobs(counted.running, counted.allocations, counted.tree, before=known)
         return cls(
             snapshot=snapshot,
@@ -93,6 +93,3 @@ class Cycle:
     def stays(self, job: Job) -> bool:
         """True if the running job is not leaving or being resized, and this cycle does neither."""
         return not job.evicting and job.resizing_from is None and not self.outcome.touches(job.key)
-
-    def plan(self) -> Plan:
-        return self.outcome.plan(self.entries)

@@ -29,24 +29,18 @@ class EvictionRules:
 
     def may_be_evicted(self, job: Job, *, at_once: bool = False) -> bool:
         """True if the job may be evicted for another. `at_once`: even if it is protected."""
-        return job.preemptible and job.key not in self.evicted and (at_once or not self.is_protected(job))
-
-    def is_protected(self, job: Job) -> bool:
-        """True if the job has run for less than its protected time. Of a job that has overrun, only the policy's time
-        counts, not its queue's."""
-        return self.protected_until(job) is not None
+        if not job.preemptible or job.key in self.evicted:
+            return False
+        return at_once or self.protected_until(job) is None
 
     def protected_until(self, job: Job) -> float | None:
-        """Unix seconds; None if the job is not protected, or no longer."""
+        """Unix seconds; None if the job is not protected, or no longer. Of a job that has overrun, only the policy's
+        time counts, not its queue's."""
         if not self.protects:
             return None
-        least = self.protected_s(job)
+        least = self.protected_in(None if self.has_overrun(job) else self.tree.index.get(job.queue))
         until = None if job.admitted_at is None or least <= 0 else job.admitted_at + least
         return None if until is None or self.moment.has_come(until) else until
-
-    def protected_s(self, job: Job) -> int:
-        """Protected time of the job, in seconds from its start."""
-        return self.protected_in(None if self.has_overrun(job) else self.tree.index.get(job.queue))
 
     def protected_in(self, queue: int | None) -> int:
         """Protected time of jobs in this queue. None: of a job that has overrun, or that is in no queue of the tree."""

@@ -37,9 +37,8 @@ class HolderTable:
     """When it promised to have ended (`Job.backfilled_until`); infinity: it promised nothing."""
     kind: IntArray
     """Place of (queue, preemptible) in `kinds`."""
-    leaves: BoolArray
-    """An eviction is under way."""
-    resized: BoolArray
+    stays: BoolArray
+    """No eviction and no resize is under way."""
     batch: AllocationBatch
     """What each holds."""
     kinds: tuple[tuple[str, bool], ...]
@@ -65,7 +64,7 @@ class HolderTable:
 
     def staying(self, asked_to_leave: Iterable[JobKey]) -> IntArray:
         """Rows of jobs that are neither leaving, nor being resized, nor among these."""
-        stays = ~(self.leaves | self.resized)
+        stays = self.stays.copy()
         for key in asked_to_leave:
             place = bisect_left(self.keys, key)
             stays[place : place + 1] &= self.keys[place : place + 1] != [key]
@@ -94,8 +93,7 @@ def _rows(jobs: Sequence[Job], allocations: Sequence[Allocation]) -> HolderTable
         np.array([inf if job.max_runtime_s is None else job.max_runtime_s for job in jobs], dtype=np.float64),
         np.array([inf if job.backfilled_until is None else job.backfilled_until for job in jobs], dtype=np.float64),
         np.array(kind, dtype=np.int64),
-        np.array([job.evicting for job in jobs], dtype=np.bool_),
-        np.array([job.resizing_from is not None for job in jobs], dtype=np.bool_),
+        np.array([not job.evicting and job.resizing_from is None for job in jobs], dtype=np.bool_),
         AllocationBatch(allocations),
         tuple(numbers),
     )
@@ -121,8 +119,7 @@ def _merged(before: HolderTable, same: IntArray, fresh: HolderTable) -> HolderTa
         np.concatenate([before.longest_s[same], fresh.longest_s])[order],
         np.concatenate([before.backfilled_until[same], fresh.backfilled_until])[order],
         np.concatenate([before.kind[same], new_kind])[order],
-        np.concatenate([before.leaves[same], fresh.leaves])[order],
-        np.concatenate([before.resized[same], fresh.resized])[order],
+        np.concatenate([before.stays[same], fresh.stays])[order],
         batch.take(np.concatenate([same, len(before.keys) + np.arange(len(places))])[order]),
         tuple(kinds),
     )

@@ -6,7 +6,7 @@ the same object (`Cycle.open`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import inf
 
@@ -19,7 +19,6 @@ from cotenant.core.cycle.queue_jobs import NO_JOBS, QueueJobs
 from cotenant.core.gpus.inventory import IntArray
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.quota.tree import QueueTree
-from cotenant.core.snapshot.accounting import Accounting
 
 
 class RunningJobs:
@@ -38,9 +37,6 @@ class RunningJobs:
         self._earlier = None if before is None else before._last_holders()
         self._of_queue: dict[int, QueueJobs] = {}
         self._uncovered: dict[tuple[int, int], IntArray] = {}
-
-    def are_of(self, counted: Accounting) -> bool:
-        return self.by_key is counted.running and self.allocations is counted.allocations and self.tree is counted.tree
 
     @cached_property
     def holders(self) -> HolderTable:
@@ -103,17 +99,13 @@ class RunningJobs:
         """Jobs of which an eviction or a resize was under way before this cycle."""
         return [job for job in self.by_key.values() if job.evicting or job.resizing_from is not None]
 
-    def longest(self) -> Iterator[tuple[str, Job]]:
+    @cached_property
+    def longest(self) -> Sequence[tuple[str, JobKey]]:
         """(class of GPUs, job) of the two preemptible jobs and the two other jobs with the longest `maxRuntime` there.
 
         Jobs that leave are left out. Whatever the tenure limit is, the two jobs that may hold GPUs longest are among
         these four.
         """
-        for (gpu_class, _), longest in self._longest.items():
-            yield from ((gpu_class, self.by_key[key]) for _, key in longest)
-
-    @cached_property
-    def _longest(self) -> Mapping[tuple[str, bool], list[tuple[float, JobKey]]]:
         found: dict[tuple[str, bool], list[tuple[float, JobKey]]] = {}
         for key, allocation in self.allocations.items():
             job = self.by_key[key]
@@ -127,4 +119,4 @@ class RunningJobs:
                     longest.append((seconds, key))
                     longest.sort(key=lambda one: -one[0])
                     del longest[2:]
-        return found
+        return [(gpu_class, key) for (gpu_class, _), longest in found.items() for _, key in longest]

@@ -19,7 +19,7 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
 
     `current`: including what is kept for bookings; it is left as it was.
     """
-    if not booked or refusal.reason not in WAITING_FOR_SPACE:
+    if refusal.reason not in WAITING_FOR_SPACE:
         return refusal
     ahead = [place for place in booked.places if place.allocation.nodes and booked.concerns(place, request)]
     if not ahead:
@@ -29,7 +29,7 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
             current.release(place.allocation)
         if not fits(current, request):
             return refusal
-    names = ", ".join(place.name for place in ahead)
+    names = ", ".join(place.booking.name for place in ahead)
     until = format_instant(max(place.booking.ends_at for place in ahead))
     return replace(
         refusal,
@@ -43,14 +43,13 @@ def behind_bookings(refusal: Refusal, booked: BookedPlaces, current: Occupancy, 
 
 def starts_with_booking(booked: BookedPlaces, request: Request) -> float | None:
     """When the next booking of its own queue starts that is large enough for the request; None if there is none."""
-    milli = min((option.cost.milli for option in request.options), default=0) * request.workers
     starts = [
         place.booking.starts_at
         for place in booked.places
         if booked.is_of(place, request.queue)
         and not booked.is_active(place.booking)
         and booked.concerns(place, request)
-        and place.used + milli <= place.standing.gpus * WHOLE
+        and place.used + request.least_milli <= place.gpus * WHOLE
     ]
     return min(starts, default=None)
 

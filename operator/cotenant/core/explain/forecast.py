@@ -79,16 +79,12 @@ class _After:
         self._count = 0
 
     def endings(self, count: int) -> Occupancy:
-        before, self._count = self._count, count
-        if before < count:
-            self._occupancy.release_batch(self._batch, before, count)
-        else:
-            self._occupancy.allocate_batch(self._batch, count, before)
+        sign, low, high = (1, self._count, count) if self._count < count else (-1, count, self._count)
+        self._occupancy.allocate_batch(self._batch, low, high, -sign)
         for one in self._ahead:
-            if before < one.endings <= count:
-                self._occupancy.allocate(one.result.allocation)
-            elif count < one.endings <= before:
-                self._occupancy.release(one.result.allocation)
+            if low < one.endings <= high:
+                self._occupancy.allocate(one.result.allocation, sign)
+        self._count = count
         return self._occupancy
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 
 from cotenant.core.allocation.request import Option, Request, RequestKey, options_of, request_key
 from cotenant.core.explain.queue_refusals import (
@@ -73,9 +74,7 @@ class RequestResolver:
     def least_milli(self, job: Job) -> int | None:
         """Milli-GPU that the job asks for at least; None: it can never start."""
         request = self.resolve(job)
-        if isinstance(request, Refusal):
-            return None
-        return request.workers * min(option.cost.milli for option in request.options)
+        return None if isinstance(request, Refusal) else request.least_milli
 
     def _resolve(self, job: Job, key: RequestKey) -> Request | Refusal:
         known = self._before.get(key)
@@ -131,8 +130,7 @@ def _no_quota(job: Job, tree: QueueTree) -> Refusal:
 
 def _exceeds_limit(request: Request, tree: QueueTree) -> Refusal | None:
     """A limit does not change by waiting: a gang above the limit of an empty queue never starts."""
-    unused = Usage(tree)
-    tightest: tuple[int, Option, BindingLimit] | None = None
+    unused, found = Usage(tree), list[tuple[int, Option, BindingLimit]]()
     for option in request.options:
         allowed = headroom_of(unused, request.queue, request.job.user, option.gpu_class, option.cost)
         zones = sorted({zone for _, zone in option.buckets})
@@ -141,11 +139,9 @@ def _exceeds_limit(request: Request, tree: QueueTree) -> Refusal | None:
         if workers >= request.workers:
             return None
         limit = allowed.binding if allowed.workers <= by_zone else allowed.zone_binding[zones[0]]
-        if limit is not None and (tightest is None or workers > tightest[0]):
-            tightest = workers, option, limit
-    if tightest is None:
-        return None
-    return exceeded(Reason.EXCEEDS_LIMIT, request, tightest[1], tightest[2])
+        found += [] if limit is None else [(workers, option, limit)]
+    _, option, limit = max(found, key=itemgetter(0))
+    return exceeded(Reason.EXCEEDS_LIMIT, request, option, limit)
 
 
 def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
@@ -156,7 +152,7 @@ def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
     for ancestor in tree.paths[request.queue]:
         if not within_guarantee(unused, request, ancestor):
             name = tree.queues[ancestor].name
-            need = request.workers * min(option.cost.milli for option in request.options)
+            need = request.least_milli
             most = _most_guaranteed(request, tree, ancestor)
             guaranteed = f"only {format_gpus(most)} GPU" if most else "nothing"
             return Refusal(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 from typing import TypeAlias
 
 from cotenant.core.model.measure import BindingLimit
-from cotenant.core.model.objects import JobKey, Placement
+from cotenant.core.model.objects import Job, JobKey, Placement
 
 
 class Reason(StrEnum):
@@ -124,6 +124,18 @@ class Resize:
 
 
 Action: TypeAlias = Admit | Evict | Resize
+
+
+def overlay(job: Job, action: Action, at: float) -> Job:
+    """The job once the action is carried out, at `at` in Unix seconds: the next decision reads it before the cluster
+    shows it.
+    """
+    if isinstance(action, Evict):
+        return replace(job, evicting=job.placement is not None)
+    if isinstance(action, Admit):
+        until = action.backfilled_until
+        return replace(job, placement=action.placement, admitted_at=at, backfilled_until=until, evicting=False)
+    return replace(job, placement=action.placement, resizing_from=job.resizing_from or job.placement)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

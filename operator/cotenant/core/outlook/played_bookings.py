@@ -95,4 +95,4 @@ class PlayedBookings(BookedPlaces):
         if self.is_of(place, queue):
             return True
         kept = sum(len(node.columns) for node in place.allocation.nodes)
-        return gave_back and kept * WHOLE + place.used < place.standing.gpus * WHOLE
+        return gave_back and kept * WHOLE + place.used < place.gpus * WHOLE

@@ -59,7 +59,8 @@ class QueueOrder:
         while self._children[_ROOT]:
             path = self._pop_path()
             yield self._jobs[path[-1]].pop()
-            self._push_path(path)
+            for node, child in reversed([*pairwise((_ROOT, *path))]):  # in order again, after the decision
+                self._push(node, child)
 
     def insert(self, job: Job) -> None:
         """One more job of the queue whose job had the last turn, while that turn lasts."""
@@ -80,11 +81,6 @@ class QueueOrder:
             if child == at:
                 return path
             at = child
-
-    def _push_path(self, path: list[int]) -> None:
-        """Put the queues on a path back into their order, after a decision."""
-        for node, child in reversed([*pairwise((_ROOT, *path))]):
-            self._push(node, child)
 
     def _build(self, node: int) -> None:
         self._children[node] = []

@@ -69,13 +69,13 @@ class ServiceOrder:
     def level(self, job: Job) -> int:
         if self._order_of(job) is TimeOrder.AGE or self._starves(job):
             return 0
-        return bisect_right(LEVELS, self._ran_s(job) * _milli(job) // WHOLE)
+        return bisect_right(LEVELS, self._ran_s(job) * asked_milli(job) // WHOLE)
 
     def evicts_above(self, job: Job) -> int | None:
         """Level above which jobs may be evicted for this one; None: it evicts no job in this way."""
-        if self._order_of(job) is TimeOrder.AGE or not self._has_waited(job, PATIENCE_S):
+        if self._order_of(job) is TimeOrder.AGE:
             return None
-        return self.level(job)
+        return self.level(job) if self._moment.has_come(job.submitted_at + self._ran_s(job) + PATIENCE_S) else None
 
     def may_yield(self, job: Job, level: int) -> bool:
         """The running job is above the level, and its eviction is worth what it costs."""
@@ -90,14 +90,11 @@ class ServiceOrder:
 
     def _order_of(self, job: Job) -> TimeOrder:
         queue = self._tree.index.get(job.queue)
-        return TimeOrder.AGE if queue is None else self._tree.order(queue)
+        return TimeOrder.AGE if queue is None else self._tree.root_of(queue).order
 
     def _ran_s(self, job: Job) -> int:
         running_s = 0.0 if job.admitted_at is None else max(0.0, self._moment.read() - job.admitted_at)
         return job.ran_s + int(running_s)
-
-    def _has_waited(self, job: Job, seconds: int) -> bool:
-        return self._moment.has_come(job.submitted_at + self._ran_s(job) + seconds)
 
     def _starves(self, job: Job) -> bool:
         ran_s = self._ran_s(job)
@@ -108,7 +105,7 @@ class ServiceOrder:
         ran_s = self._ran_s(job)
         runtime_s = self._runtimes.median_s(job, longer_than_s=ran_s) or job.expected_runtime_s or 0
         rest_s = runtime_s - ran_s if runtime_s > ran_s else max(_UNKNOWN_S, ran_s)
-        return (rest_s * _milli(job) // WHOLE).bit_length()
+        return (rest_s * asked_milli(job) // WHOLE).bit_length()
 
 
 def why_before(other: Turn, turn: Turn) -> str:
@@ -117,6 +114,7 @@ def why_before(other: Turn, turn: Turn) -> str:
     return next(rules, GAP) if other < turn else GAP
 
 
-def _milli(job: Job) -> int:
+def asked_milli(job: Job) -> int:
+    """Milli-GPU that the job asks for at least, as far as it says so itself: a share in MiB counts as a whole GPU."""
     share = job.gpu.compute_milli or job.gpu.memory_milli or WHOLE
     return job.workers_min * job.gpu.count * share

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from cotenant.core.model.failover import BorrowingRecord
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.queueing.fair_share import LN_2, borrowed
+from cotenant.core.queueing.fair_share import LN_2, borrowed, in_all
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 from cotenant.core.snapshot.snapshot import DecayedBorrowing
@@ -48,7 +48,7 @@ class UsageHistory:
         self._borrowed = {}
         for index, queue in enumerate(usage.tree.queues):
             kept, gained = _decay(passed, self._half_lives[queue.name])
-            value = before.get(queue.name, 0.0) * kept + _borrowed(usage, index) * gained
+            value = before.get(queue.name, 0.0) * kept + in_all(borrowed(usage, index)) * gained
             if value >= 1.0:
                 self._borrowed[queue.name] = value
 
@@ -56,7 +56,7 @@ class UsageHistory:
         """Take over the half-lives of the tree."""
         before = self._half_lives
         self._half_lives = {
-            queue.name: tree.half_life_s(index) or self._half_life_s for index, queue in enumerate(tree.queues)
+            queue.name: tree.root_of(index).half_life_s or self._half_life_s for index, queue in enumerate(tree.queues)
         }
         for name, held in self._borrowed.items():
             now = self._half_lives.get(name)
@@ -76,7 +76,7 @@ class UsageHistory:
         index = usage.tree.index.get(job.queue)
         path = () if index is None else usage.tree.paths[index]
         charged = tuple(
-            (usage.tree.queues[ancestor].name, milli * _PENALTY_S) for ancestor in path if _borrowed(usage, ancestor)
+            (usage.tree.queues[ancestor].name, milli * _PENALTY_S) for ancestor in path if borrowed(usage, ancestor)
         )
         for name, amount in charged:
             self._borrowed[name] = self._borrowed.get(name, 0.0) + amount
@@ -102,8 +102,3 @@ def _decay(passed: float, half_life_s: float) -> tuple[float, float]:
     """(what is kept of a value, what a rate of one has come to) after so many seconds."""
     kept = 2.0 ** (-passed / half_life_s)
     return kept, half_life_s / LN_2 * (1.0 - kept)
-
-
-def _borrowed(usage: Usage, queue: int) -> int:
-    above = borrowed(usage, queue)
-    return above[None] if None in above else sum(above.values())

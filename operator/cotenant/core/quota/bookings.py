@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from cotenant.core.model.formatting import format_gpus
+from cotenant.core.model.formatting import counted, format_gpus
 from cotenant.core.model.objects import WHOLE, Node, Quota, TenantQueue
 from cotenant.core.quota.scopes import Scope, amount_in, covers, meet, scope_text
 
@@ -48,8 +48,7 @@ class BookingTerms:
 
     @property
     def what(self) -> str:
-        gpus = "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
-        return f"{gpus} of class {self.gpu_class}" + (f" in zone {self.zone}" if self.zone else "")
+        return f"{counted(self.gpus, 'GPU')} of class {self.gpu_class}" + (f" in zone {self.zone}" if self.zone else "")
 
     def overlaps(self, other: BookingTerms) -> bool:
         """Both are active at some moment."""
@@ -107,10 +106,11 @@ def _standing(
     if why := _obstacle(queues, booking):
         return BookingStanding(booking=booking, gpus=0, why=why), 0
     overlapping = [(other, need) for other, need in needs if other.overlaps(booking)]
+    around = dict.fromkeys([booking.scope, (booking.gpu_class, None), (None, booking.zone), (None, None)])
     rooms = [
         (amount_in(capacity, scope) - _guaranteed(queues, scope)
          - sum(need for other, need in overlapping if covers(scope, other.scope)), scope)
-        for scope in _around(booking.scope)
+        for scope in around
     ]  # fmt: skip
     room, tightest = min(rooms, key=lambda one: one[0])
     earlier = [one for one in before if one.booking.overlaps(booking)]
@@ -225,9 +225,3 @@ def path_of(queues: Mapping[str, TenantQueue], queue: TenantQueue) -> list[Tenan
     while (above := queues.get(path[-1].parent or _NOBODY)) is not None and above not in path:
         path.append(above)
     return path
-
-
-def _around(scope: Scope) -> tuple[Scope, ...]:
-    """The scope and the wider ones, without repetition."""
-    gpu_class, zone = scope
-    return tuple(dict.fromkeys([scope, (gpu_class, None), (None, zone), (None, None)]))

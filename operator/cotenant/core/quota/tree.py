@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import WHOLE, Job, Quota, TenantQueue, TimeOrder
+from cotenant.core.model.objects import WHOLE, Job, Quota, TenantQueue
 from cotenant.core.quota.priority_bounds import CLASSES, NUMBERS, PriorityBounds
 from cotenant.core.quota.scopes import amount_in, scope_text
 from cotenant.core.quota.user_lines import UserLine, counting, lines_by_queue
@@ -122,13 +122,10 @@ class QueueTree:
             priorities=tuple((PriorityBounds.of(path, NUMBERS), PriorityBounds.of(path, CLASSES)) for path in above),
         )
 
-    def half_life_s(self, queue: int) -> int | None:
-        """The half-life of the root: all queues of a tree use one, so that they stay comparable."""
-        return self.queues[self.paths[queue][-1]].half_life_s
-
-    def order(self, queue: int) -> TimeOrder:
-        """The order of the root, which the whole tree has."""
-        return self.queues[self.paths[queue][-1]].order
+    def root_of(self, queue: int) -> TenantQueue:
+        """The root of its tree. All queues of a tree have the half-life of the root, so that they stay comparable, and
+        its order."""
+        return self.queues[self.paths[queue][-1]]
 
     def priority_bounds(self, queue: int, *, of_class: bool) -> PriorityBounds:
         """`of_class`: for a job that names a PriorityClass."""

@@ -6,6 +6,7 @@ What is still free under every rule is in `headroom`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -88,24 +89,20 @@ class Usage:
             for line in lines:
                 added.setdefault(line.index, []).append(amounts)
         for number, more in added.items():
-            limits = self.tree.quotas[number].quota.limits
-            for limit, held, amount in zip(limits, self.of_lines, map(sum, zip(*more, strict=True)), strict=True):
-                if limit is not None and held[number] + amount > limit:
-                    return False
-        return self._within_user_limits(charge)
-
-    def _within_user_limits(self, charge: Charge) -> bool:
-        for line in self.tree.user_lines(charge.queue, charge.user):
-            more = [amounts for bucket, amounts in charge.amounts if line.matches(bucket)]
-            if not more:
-                continue
-            key = line.index, charge.user
-            for limit, held, amount in zip(
-                line.limit.limits, self.of_users, map(sum, zip(*more, strict=True)), strict=True
-            ):
-                if limit is not None and held.get(key, 0) + amount > limit:
-                    return False
+            if not _allow(self.tree.quotas[number].quota.limits, [held[number] for held in self.of_lines], more):
+                return False
+        for user_line in self.tree.user_lines(charge.queue, charge.user):
+            key = user_line.index, charge.user
+            more = [amounts for bucket, amounts in charge.amounts if user_line.matches(bucket)]
+            if more and not _allow(user_line.limit.limits, [held.get(key, 0) for held in self.of_users], more):
+                return False
         return True
 
     def held_milli(self, queue: int) -> int:
         return sum(self.class_milli[queue].values())
+
+
+def _allow(limits: Iterable[int | None], held: Iterable[int], more: Sequence[Amounts]) -> bool:
+    """True if what is held and these amounts together exceed none of the limits. All have one value a dimension."""
+    each = zip(limits, held, zip(*more, strict=True), strict=True)
+    return all(limit is None or used + sum(amounts) <= limit for limit, used, amounts in each)

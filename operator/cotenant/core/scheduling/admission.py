@@ -87,7 +87,7 @@ class Admission:
 
     def try_admit(self, entry: Entry, request: Request) -> None:
         """One turn. Changes the cycle: the entry takes its place, and the jobs that leave for it are evicted."""
-        job, current, is_refused = entry.job, self._cycle.accounts.current, self.is_refused(request)
+        job, current, is_refused = entry.job, self._cycle.accounts.current, request in self._refusals
         with self.booked.opened_to(request.queue):
             if not is_refused and (result := find(current, request, request.workers)) is not None:
                 self._cycle.admit(entry, result)
@@ -192,9 +192,7 @@ class Admission:
         if after is not None and (result := find(after, request, request.workers)) is not None:
             return result
         usage, above = accounts.open_after_evictions().usage, self._cycle.service.evicts_above(job)
-        candidates = self._candidates.candidates(
-            request, usage, self._cycle.outcome, guarantee_waits=self._guarantee_waits, above=above
-        )
+        candidates = self._candidates.candidates(request, usage, guarantee_waits=self._guarantee_waits, above=above)
         return self._evict(job, request, candidates)
 
     def _spares(self, job: Job) -> bool:

@@ -79,6 +79,7 @@ class Decision:
         ends: Sequence[tuple[Job, float]] = (),
     ) -> Decision:
         """The plan that was made in the cycle. `ends`: see `advised_ends`."""
+        plan, worded_until = _worded(plan, ends, cycle.moment.at)
         return cls(
             plan=plan,
             snapshot=cycle.snapshot,
@@ -87,15 +88,15 @@ class Decision:
             known=Known.of(cycle, requests),
             standings=standings,
             advised_ends=ends,
-            worded_until=_worded_until(ends, cycle.moment.at),
+            worded_until=worded_until,
         )
 
     def at(self, now: float) -> Decision:
         """This decision, which still holds, with the time that is left worded as of now."""
         if now < self.worded_until:
             return self
-        plan = _worded(self.plan, self.advised_ends, now)
-        return replace(self, plan=plan, worded_until=_worded_until(self.advised_ends, now))
+        plan, until = _worded(self.plan, self.advised_ends, now)
+        return replace(self, plan=plan, worded_until=until)
 
     def holds_for(self, snapshot: Snapshot, policy: Policy) -> bool:
         """True if `schedule` would make the same plan, except for the wording of the time that is left: see `at`."""
@@ -108,20 +109,12 @@ class Decision:
         )
 
 
-def _worded(plan: Plan, ends: Sequence[tuple[Job, float]], now: float) -> Plan:
-    """The plan with the time that is left until the advised ends worded as of now."""
+def _worded(plan: Plan, ends: Sequence[tuple[Job, float]], now: float) -> tuple[Plan, float]:
+    """(the plan with the time that is left until the advised ends worded as of now, until when it is worded so)."""
     verdicts, moment = dict(plan.verdicts), Moment(now)
     for job, at in ends:
         verdicts[job.key] = bounded_runtime(job, at, told_seconds(at, moment)).added_to(verdicts[job.key])
-    return replace(plan, verdicts=verdicts)
-
-
-def _worded_until(ends: Sequence[tuple[Job, float]], now: float) -> float:
-    """Until when the time that is left is worded as now."""
-    moment = Moment(now)
-    for at in {at for _, at in ends}:
-        told_seconds(at, moment)
-    return moment.until
+    return replace(plan, verdicts=verdicts), moment.until
 
 
 def _is_same_cluster(before: Snapshot, now: Snapshot) -> bool:

@@ -100,7 +100,8 @@ def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan
     for entry, _ in reject_infeasible(requests, in_line(lines, cycle.entries), cycle.accounts.current.usage):
         entry.wait(reason)
     cycle.outcome.moves.update(cycle.snapshot.nominations)
-    return replace(cycle.plan(), booked={name: BookedGpus(gpus, 0) for name, gpus in cycle.snapshot.booked})
+    booked = {name: BookedGpus(gpus, 0) for name, gpus in cycle.snapshot.booked}
+    return replace(cycle.outcome.plan(cycle.entries), booked=booked)
 
 
 def evict_lost(cycle: Cycle) -> None:

@@ -96,7 +96,7 @@ def bounds_in_turn(waiting: Iterable[Waiting], tenures: Tenures) -> dict[JobKey,
 
 
 def _has_to_borrow(request: Request) -> str:
-    gpus = format_gpus(request.workers * min(option.cost.milli for option in request.options))
+    gpus = format_gpus(request.least_milli)
     return (
         f"There is no latest start, because the job has to borrow: it asks for {gpus} GPU, which the guarantee of its"
         f" queue does not cover, and other queues may claim theirs. A guarantee of {gpus} GPU would give one."
@@ -125,7 +125,7 @@ def _of_others(longest: _Longest, key: JobKey) -> float:
 def _users(cycle: Cycle) -> Iterator[tuple[tuple[str, ...], Job]]:
     """(classes of GPUs, job): all jobs that wait for the classes, and of those that run the ones that may hold them
     longest."""
-    yield from (((gpu_class,), job) for gpu_class, job in cycle.running.longest())
+    yield from (((gpu_class,), cycle.running.by_key[key]) for gpu_class, key in cycle.running.longest)
     for entry in cycle.entries:
         if entry.request is not None:
             yield entry.request.classes, entry.job

@@ -58,7 +58,7 @@ class TurnsTaken:
     """Jobs that had a turn; `shares` ordered them."""
 
     def plan(self) -> Plan:
-        return replace(self.cycle.plan(), booked=self.admission.booked.found())
+        return replace(self.cycle.outcome.plan(self.cycle.entries), booked=self.admission.booked.found())
 
     def standings(self, plan: Plan) -> Standings | None:
         """None if the plan cannot be reused: it has actions, or a turn changed the shares that ordered later turns."""

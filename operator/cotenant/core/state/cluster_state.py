@@ -18,8 +18,7 @@ from types import MappingProxyType
 from cotenant.core.allocation.request import request_key
 from cotenant.core.model.failover import FailoverState
 from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
-from cotenant.core.model.overlay import overlay
-from cotenant.core.model.plan import Action, Admit, Evict, Plan
+from cotenant.core.model.plan import Action, Admit, Evict, Plan, overlay
 from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
 from cotenant.core.runtimes.runtime_history import RuntimeHistory
 from cotenant.core.snapshot.accounting import AccountingCache
@@ -124,8 +123,8 @@ class ClusterState:
             if action.job in self._observed:
                 self._assumed[action.job] = _Assumption(action, since=now)
                 self._refresh(action.job)
-                if isinstance(action, Admit):
-                    self._charge_admission(action.job)
+                if isinstance(action, Admit) and (held := self._accounting.allocation(action.job)) is not None:
+                    self._history.charge_penalty(self._effective[action.job], held.charge.milli, self._accounting.usage)
                 elif isinstance(action, Evict) and action.in_favour_of is not None:
                     self._evicted.add(action.job)
 
@@ -244,11 +243,6 @@ class ClusterState:
         if changed and not self._is_listing:
             self._evicted.clear()
         return changed
-
-    def _charge_admission(self, key: JobKey) -> None:
-        allocation = self._accounting.allocation(key)
-        if allocation is not None:
-            self._history.charge_penalty(self._effective[key], allocation.charge.milli, self._accounting.usage)
 
     def _refresh(self, key: JobKey) -> None:
         job = self._observed[key]
