@@ -62,6 +62,7 @@ EVENTS = [
     event("n1", "2026-01-01T11:56:50Z", "node n1 takes no new job for a while: it failed jobs of 3 tenants"),
     event("n1", "2026-01-01T11:50:00Z", "node n1 takes no new job for a while: it failed jobs of 2 tenants"),
     event("n0", "2026-01-01T11:44:59Z", "it is over"),
+    {**event("n2", "", "of a reporter that writes eventTime alone"), "lastTimestamp": None},
 ]
 
 

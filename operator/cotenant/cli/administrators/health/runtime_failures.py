@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from cotenant.cli.administrators.health.diagnoses import Diagnosis, SeenCluster, Severity
@@ -16,8 +17,9 @@ RECENT_S: Final = 900.0
 def failing_nodes(events: Iterable[Mapping[str, Any]], now: datetime) -> dict[str, str]:
     """Node → what its newest Event says, with its age, if that is recent."""
     found: dict[str, str] = {}
-    for event in sorted(events, key=lambda one: str(one.get("lastTimestamp"))):
-        age_s = (now - datetime.fromisoformat(event["lastTimestamp"])).total_seconds()
+    dated = [(str(one["lastTimestamp"]), one) for one in events if one.get("lastTimestamp")]
+    for at, event in sorted(dated, key=itemgetter(0)):
+        age_s = (now - datetime.fromisoformat(at)).total_seconds()
         if age_s <= RECENT_S:
             minutes = max(0, int(age_s)) // 60
             found[event["involvedObject"]["name"]] = f"RuntimeFailing ({minutes} min ago): {event['message']}"
