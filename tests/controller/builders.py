@@ -244,7 +244,7 @@ def observed(status: TrainingJobStatus, *pods: PodRecord, now: float = T0 + 100,
     assert record.job is not None, record.problem
     of_pods = {
         name: changes.pop(name)
-        for name in ("departed", "forced", "gone", "disruptions", "violations", "causes", "unreachable_nodes")
+        for name in ("departed", "gone", "disruptions", "violations", "causes", "unreachable_nodes")
         if name in changes
     }
     in_placement = (

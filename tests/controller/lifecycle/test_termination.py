@@ -62,17 +62,17 @@ LEAVING = [
     ),
     Case(
         "a pod that was deleted by force is waited for while its agent still sees it",
-        observed(admitted(Phase.EVICTING, *ONE), forced=(pod(),)),
+        observed(admitted(Phase.EVICTING, *ONE), departed=(pod(),)),
         again=T0 + 50 + 30 + 60,
     ),
     Case(
         "and then not, so that a process that never ends does not keep its job away",
-        observed(admitted(Phase.EVICTING, *ONE), forced=(pod(),), now=T0 + 140),
+        observed(admitted(Phase.EVICTING, *ONE), departed=(pod(),), now=T0 + 140),
         phase=Phase.PENDING, reason="Preempted", holds=False,
     ),
     Case(
         "nobody waits for what a node that does not answer last said of a pod that was deleted by force",
-        observed(admitted(Phase.EVICTING, *ONE), forced=(pod(),), unreachable_nodes={"n1": T0}),
+        observed(admitted(Phase.EVICTING, *ONE), departed=(pod(),), unreachable_nodes={"n1": T0}),
         phase=Phase.PENDING, reason="Preempted", holds=False,
     ),
     Case(

@@ -108,7 +108,7 @@ def evict(connection: Connection, metadata: dict[str, Any], *, again: bool = Fal
         if error.exit_code == EXIT_NOT_FOUND:  # it has left by itself
             return True
         if not again:
-            print(f"{namespace}/{name}: {error}; tried again until it leaves", file=sys.stderr)
+            print(f"{namespace}/{name}: {error}; it is tried again while this command waits", file=sys.stderr)
         return False
     print(f"{namespace}/{name}: asked to save and leave", flush=True)
     return True

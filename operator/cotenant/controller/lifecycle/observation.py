@@ -28,8 +28,6 @@ class PodsObserved:
     """Pods of all attempts."""
     departed: tuple[PodRecord, ...] = ()
     """Pods that may still run although their objects were deleted, by the word of their nodes' agents."""
-    forced: tuple[PodRecord, ...] = ()
-    """Those of them whose objects were deleted while they ran."""
     gone: tuple[PodRecord, ...] = ()
     """Deleted pods that had ended, in their last state."""
     disruptions: Mapping[str, Disruption] = field(default_factory=dict)
@@ -154,8 +152,8 @@ class Observation:
 
     @property
     def outliving(self) -> tuple[PodRecord, ...]:
-        """Pods that were deleted by force and may still run, and save, on nodes that answer."""
-        return tuple(pod for pod in self.of_pods.forced if pod.is_of_gang and pod.node not in self.unreachable_nodes)
+        """Pods without an object, as after a deletion by force, that may still run, and save, on nodes that answer."""
+        return tuple(pod for pod in self.departed if pod.is_of_gang and pod.node not in self.unreachable_nodes)
 
     @property
     def ended(self) -> dict[int, PodRecord]:

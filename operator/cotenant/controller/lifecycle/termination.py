@@ -110,15 +110,15 @@ def evaluator_until(o: Observation, succeeded_at: float) -> float:
 
 
 def reconcile_evicting(o: Observation, settings: Settings) -> ReconcileResult:
-    """Wait until the last pod of the gang is gone, also of pods that were deleted by force. Pods that their node does
-    not end are not waited for; their GPUs stay taken.
+    """Wait until the last pod of the gang is gone, also those whose objects were deleted by force. Pods that their node
+    does not end are not waited for; their GPUs stay taken.
     """
-    forced = o.outliving
-    held = (*o.holders, *forced)
+    outliving = o.outliving
+    held = (*o.holders, *outliving)
     asked_at = (unix_seconds(o.status.eviction.at) if o.status.eviction else None) or o.now
     grace_s = effective_grace_s(o.spec.grace_period if o.spec else GRACE_S, settings)
     unreachable_at = asked_at + grace_s + UNREACHABLE_S
-    silent = [pod for pod in held if pod.node in o.unreachable_nodes or pod in forced]
+    silent = [pod for pod in held if pod.node in o.unreachable_nodes or pod in outliving]
     given_up = [pod for pod in held if is_unconfirmed(o, pod) or (pod in silent and o.now >= unreachable_at)]
     if len(given_up) < len(held):
         waits_for_node = bool(silent) and o.now < unreachable_at

@@ -38,7 +38,6 @@ class Observer:
             of_pods=PodsObserved(
                 pods=tuple(pods.values()),
                 departed=tuple(departed),
-                forced=self.cache.pods.departed.forced(record.id),
                 gone=self.cache.pods.deleted.ended_of(record.id),
                 disruptions=self.cache.pods.deleted.disruptions_of(record.id),
                 violations=self.cluster.nodes.violations(pods),

@@ -92,10 +92,6 @@ class DepartedPods:
                 found.setdefault(uid, reported.pod)
         return [pod for uid, pod in sorted(found.items()) if uid not in present or not present[uid].held]
 
-    def forced(self, job: JobId) -> tuple[PodRecord, ...]:
-        """Pods of the job whose objects were deleted while they ran, and that have not ended by their agents' word."""
-        return tuple(one.pod for _, one in sorted(self._departed.items()) if _job(one.pod) == job)
-
     def jobs(self) -> set[JobId]:
         """Jobs with such pods."""
         return {_job(one.pod) for one in self._departed.values()} | set(self._of_job)

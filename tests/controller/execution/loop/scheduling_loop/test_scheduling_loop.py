@@ -157,14 +157,19 @@ def report(kube: FakeKube, *pods: Document) -> None:
     kube.put(GPU_NODES, agent | {"status": agent["status"] | {"holders": holders}})
 
 
-async def test_a_pod_that_is_deleted_by_force_is_made_again_once_the_agent_sees_nothing_of_it() -> None:
-    replica = Replica()
+async def reported(replica: Replica) -> None:
+    """A job of one worker whose pod has started, and is reported by the agent."""
     submit(replica.kube, workers=1)
     await replica.run()
     await start_pods(replica.kube)
     pod = replica.kube.stored(PODS, "train-1-0", "red")
     assert pod is not None
     report(replica.kube, pod)
+
+
+async def test_a_pod_that_is_deleted_by_force_is_made_again_once_the_agent_sees_nothing_of_it() -> None:
+    replica = Replica()
+    await reported(replica)
     replica.observe()
     replica.kube.remove(PODS, "train-1-0", "red")
     await replica.run(5.0)
@@ -174,19 +179,20 @@ async def test_a_pod_that_is_deleted_by_force_is_made_again_once_the_agent_sees_
     assert (status(replica.kube)["attempts"], await granted(replica.kube)) == (1, {"train-1-0": ["GPU-n1-0"]})
 
 
-async def test_a_running_job_whose_pod_is_deleted_by_force_starts_again_once_the_agent_sees_nothing_of_it() -> None:
+@pytest.mark.parametrize("changes_leader", [False, True], ids=["one operator", "another leader meanwhile"])
+async def test_a_running_job_whose_pod_is_deleted_by_force_starts_again_once_the_agent_sees_nothing_of_it(
+    changes_leader: bool,
+) -> None:
     """Both could save to the same files."""
     replica = Replica()
-    submit(replica.kube, workers=1)
-    await replica.run()
-    await start_pods(replica.kube)
-    pod = replica.kube.stored(PODS, "train-1-0", "red")
-    assert pod is not None
-    report(replica.kube, pod)
+    await reported(replica)
     await replica.run()
     assert phase(replica.kube) == "Running"
     replica.kube.remove(PODS, "train-1-0", "red")
     await replica.run(5.0)
+    if changes_leader:
+        replica = Replica(replica.kube)
+        await replica.run(5.0)
     assert (phase(replica.kube), status(replica.kube)["reason"]) == ("Evicting", "PodLost")
     assert await granted(replica.kube) == {}
     report(replica.kube)
